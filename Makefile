@@ -89,7 +89,7 @@ demo: $(BIN)/muster ## a real TrainJob, mutated and explained; no cluster, no GP
 	@$(BIN)/muster demo
 
 rl-demo: $(SESSIONS_VENV)/.done ## reinforcement learning by the tinker client through a Gateway, on a model made on the spot; no GPU
-	@PYTHONPATH=. $(SESSIONS_VENV)/bin/python -m sessions.demo build/rl-demo
+	@PYTHONPATH=. $(SESSIONS_VENV)/bin/python -m muster.sessions.demo build/rl-demo
 
 # In this order: what is quick and broken most often fails first. At the end each part's seconds are told.
 test: ## what to run before a change is sent: all but the tests that are marked thorough

@@ -21,12 +21,12 @@ from typing import Any
 
 from aiohttp import web
 
-from strategies.frameworks import builtin
-from webhook.admission import decisions, reviews
-from webhook.admission.policies import Policy
-from webhook.audit.redaction import redaction
-from webhook.cluster import kinds, live, memory, reflector
-from webhook.server import endings
+from muster.strategies.frameworks import builtin
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.admission.policies import Policy
+from muster.webhook.audit.redaction import redaction
+from muster.webhook.cluster import kinds, live, memory, reflector
+from muster.webhook.server import endings
 
 __all__ = ["run"]
 

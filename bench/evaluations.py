@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 from bench import figures, reviews
-from webhook.admission import answers, decisions
-from webhook.admission import reviews as wire
-from webhook.admission.policies import Policy
+from muster.webhook.admission import answers, decisions
+from muster.webhook.admission import reviews as wire
+from muster.webhook.admission.policies import Policy
 
 __all__ = ["run"]
 

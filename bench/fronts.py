@@ -25,16 +25,16 @@ from typing import Any
 
 import orjson
 from aiohttp import web
-from webhook.server.listeners import Listener
+from muster.webhook.server.listeners import Listener
 
 from bench import figures, pairs, reviews
 from bench.peers import changes
-from certs import authorities, leaves, materials, stores
-from webhook.admission.policies import Policy
-from webhook.audit.log import sinks, writer
-from webhook.metrics import Metrics
-from webhook.server import handlers
-from webhook.server.resolvers import Resolver
+from muster.certs import authorities, leaves, materials, stores
+from muster.webhook.admission.policies import Policy
+from muster.webhook.audit.log import sinks, writer
+from muster.webhook.metrics import Metrics
+from muster.webhook.server import handlers
+from muster.webhook.server.resolvers import Resolver
 
 _ROUNDS, _REQUESTS = 7, 400
 _SERVERS = ("aiohttp", "granian", "hypercorn", "uvicorn")

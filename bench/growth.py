@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import orjson
 
 from bench import memories
+from muster.webhook.admission import decisions, reviews
 from tests.growth.axes import Axis, Case, axes
 from tests.growth.scripts import axes as texts
 from tests.support import admissions
-from webhook.admission import decisions, reviews
 
 __all__ = ["run"]
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import orjson
 
+from muster.webhook.admission import budgets
+from muster.webhook.admission.policies import Policy
 from tests.roles import places
 from tests.support import devices, jobs
-from webhook.admission import budgets
-from webhook.admission.policies import Policy
 
 __all__ = ["KINDS", "Largest", "documents", "made"]
 

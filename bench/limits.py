@@ -19,13 +19,13 @@ import orjson
 from bench import largest, memories
 from bench import reviews as usual
 from bench.largest import Largest
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.admission.policies import Policy
+from muster.webhook.audit.log.chain import Chain
+from muster.webhook.audit.redaction import redaction
+from muster.webhook.server import endings
 from tests.support import admissions
-from webhook.admission import decisions, reviews
-from webhook.admission.decisions import Decision
-from webhook.admission.policies import Policy
-from webhook.audit.log.chain import Chain
-from webhook.audit.redaction import redaction
-from webhook.server import endings
 
 __all__ = ["LIMIT", "Cost", "costs", "run"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 
-from webhook.audit.redaction import doors, texts
+from muster.webhook.audit.redaction import doors, texts
 
 __all__ = ["forget"]
 

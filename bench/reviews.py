@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 import yaml
 
-from webhook.admission import decisions, reviews
-from webhook.admission.policies import Policy
-from webhook.cluster.memory import InMemoryReader
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster.memory import InMemoryReader
 
 __all__ = ["RUNTIMES", "as_mutated", "cluster_yaml", "jobset_review", "reader", "trainjob_review"]
 

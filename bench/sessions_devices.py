@@ -2,7 +2,7 @@
 
 A session is a loop: its sampler works, its client thinks (rewards, environments), its trainer works, and so on. Devices
 do not touch each other, so each is simulated alone, with events in the order of their times. `Leased` drives the code
-of `sessions.devices`; `Queue` has small rules of its own. docs/devices.md has the table and what was assumed.
+of `muster.sessions.devices`; `Queue` has small rules of its own. docs/devices.md has the table and what was assumed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bench.figures import percentile
-from sessions.devices.clocks import Driver, Times
-from sessions.devices.lease import Action, Asked, Done, Engine, Event, Grant, Joined, Leave, Left, Measured
+from muster.sessions.devices.clocks import Driver, Times
+from muster.sessions.devices.lease import Action, Asked, Done, Engine, Event, Grant, Joined, Leave, Left, Measured
 
 HOURS = 4
 _END = HOURS * 3600.0

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sessions.demo import tiny
-from sessions.engines.sampler import TransformersSampler
-from sessions.engines.trainer import TorchTrainer
-from sessions.seam import Datum, Lora, Sampling, Step
+from muster.sessions.demo import tiny
+from muster.sessions.engines.sampler import TransformersSampler
+from muster.sessions.engines.trainer import TorchTrainer
+from muster.sessions.seam import Datum, Lora, Sampling, Step
 
 _MODELS = 8
 _TURNS = 7

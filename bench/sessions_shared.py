@@ -20,12 +20,12 @@ import numpy as np
 import orjson
 
 from bench.figures import rounds
-from sessions.demo import tiny
-from sessions.metrics import Metrics
-from sessions.platforms.processes import Process
-from sessions.wire.schema import messages
+from muster.sessions.demo import tiny
+from muster.sessions.metrics import Metrics
+from muster.sessions.platforms.processes import Process
+from muster.sessions.wire.schema import messages
 
-_TRAINER = "sessions.engines.trainer:TorchTrainer"
+_TRAINER = "muster.sessions.engines.trainer:TorchTrainer"
 _SIZES = ((1, 16), (4, 32), (8, 32), (8, 64), (16, 64))
 _STEPS = 4
 _LORA = {"rank": 16, "train_mlp": True, "train_attn": True, "train_unembed": True}

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid
 
-from certs import chains, errors, expiries, pems
+from muster.certs import chains, errors, expiries, pems
 
 __all__ = [
     "VALIDITY",

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509 import oid
 
-from certs import errors, expiries, probes, subject_names
+from muster.certs import errors, expiries, probes, subject_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from certs import errors, files, probes
+from muster.certs import errors, files, probes
 
 if TYPE_CHECKING:
-    from certs import materials
+    from muster.certs import materials
 
 __all__ = ["ServingContext", "server_context"]
 

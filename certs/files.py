@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from certs import errors
+from muster.certs import errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,10 +11,10 @@ import logging
 import random
 from typing import TYPE_CHECKING
 
-from certs import errors
+from muster.certs import errors
 
 if TYPE_CHECKING:
-    from certs import contexts, sources
+    from muster.certs import contexts, sources
 
 __all__ = ["INTERVAL", "Follower"]
 

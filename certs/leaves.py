@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid
 
-from certs import authorities, chains, errors, expiries, subject_names
+from muster.certs import authorities, chains, errors, expiries, subject_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

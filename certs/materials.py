@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives import serialization
 
-from certs import authorities, chains, errors, expiries, files, leaves, pems, probes
+from muster.certs import authorities, chains, errors, expiries, files, leaves, pems, probes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs import errors
+from muster.certs import errors
 
 __all__ = ["certificate_pem", "certificates", "key_pem", "private_key"]
 

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import ssl
 
-from certs import errors
+from muster.certs import errors
 
 __all__ = ["dial", "fingerprint", "served", "verifier"]
 

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from cryptography import x509
 
-from certs import authorities, errors, pems
+from muster.certs import authorities, errors, pems
 
 __all__ = ["LIMIT", "Ring", "backdating", "parse", "rotate", "signer"]
 

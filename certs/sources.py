@@ -10,14 +10,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from certs import expiries
+from muster.certs import expiries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from certs import authorities, files, materials, rings
+    from muster.certs import authorities, files, materials, rings
 
 __all__ = ["CertificateSource", "FileSource", "SelfSignedSource", "SharedSource"]
 
@@ -52,7 +52,7 @@ class FileSource:
 
     def current(self) -> materials.Material:
         """See `Source`; changed contents that are not usable raise MaterialError at every call."""
-        from certs import materials  # noqa: PLC0415 - see the module's docstring
+        from muster.certs import materials  # noqa: PLC0415 - see the module's docstring
 
         contents = self._where.contents()
         if self._material is None or contents != self._contents:
@@ -86,7 +86,7 @@ class SelfSignedSource:
         return material
 
     def _renewed(self, now: datetime) -> materials.Material:
-        from certs import authorities, leaves, materials, stores  # noqa: PLC0415 - see the module's docstring
+        from muster.certs import authorities, leaves, materials, stores  # noqa: PLC0415 - see the module's docstring
 
         authority = self._authority
         if authority is None and self._directory is not None:
@@ -138,7 +138,7 @@ class SharedSource:
 
     def current(self) -> materials.Material:
         """See `Source`; AuthorityError before the first `update` and when no authority is valid."""
-        from certs import errors, leaves, materials, rings  # noqa: PLC0415 - see the module's docstring
+        from muster.certs import errors, leaves, materials, rings  # noqa: PLC0415 - see the module's docstring
 
         if self._told is None:
             raise errors.AuthorityError("the shared authorities", "are not known yet", "wait for the API server")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from certs import authorities, errors, files, materials, pems
+from muster.certs import authorities, errors, files, materials, pems
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
-from certs import errors
+from muster.certs import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

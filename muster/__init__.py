@@ -21,18 +21,22 @@ that module, imports no machine-learning, HTTP or Kubernetes library.
 
 from __future__ import annotations
 
-from muster.runtimes import RuntimeChoiceError, choose_runtime, framework_of
-from muster.torchtune import LoraConfig, TorchTuneConfig, TorchTuneInstructDataset, TorchTuneTrainer
-from muster.trainers import (
-    BackendError,
-    ConfigTrainer,
-    LLMTrainer,
-    TrainerError,
-    get_backend,
-    get_registered_backends,
-    register_backend,
-)
-from muster.trl import Logging, LoRA, Precision, Quantization, TRLTrainer, VLLMSampling
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from muster.runtimes import RuntimeChoiceError, choose_runtime, framework_of
+    from muster.torchtune import LoraConfig, TorchTuneConfig, TorchTuneInstructDataset, TorchTuneTrainer
+    from muster.trainers import (
+        BackendError,
+        ConfigTrainer,
+        LLMTrainer,
+        TrainerError,
+        get_backend,
+        get_registered_backends,
+        register_backend,
+    )
+    from muster.trl import Logging, LoRA, Precision, Quantization, TRLTrainer, VLLMSampling
 
 __all__ = [
     "BackendError",
@@ -56,3 +60,38 @@ __all__ = [
     "get_registered_backends",
     "register_backend",
 ]
+
+# Imported when somebody asks for it, so that `import muster.strategies` imports no trainer.
+_HOMES = {
+    "BackendError": "muster.trainers",
+    "ConfigTrainer": "muster.trainers",
+    "LLMTrainer": "muster.trainers",
+    "LoRA": "muster.trl",
+    "Logging": "muster.trl",
+    "LoraConfig": "muster.torchtune",
+    "Precision": "muster.trl",
+    "Quantization": "muster.trl",
+    "RuntimeChoiceError": "muster.runtimes",
+    "TRLTrainer": "muster.trl",
+    "TorchTuneConfig": "muster.torchtune",
+    "TorchTuneInstructDataset": "muster.torchtune",
+    "TorchTuneTrainer": "muster.torchtune",
+    "TrainerError": "muster.trainers",
+    "VLLMSampling": "muster.trl",
+    "choose_runtime": "muster.runtimes",
+    "framework_of": "muster.runtimes",
+    "get_backend": "muster.trainers",
+    "get_registered_backends": "muster.trainers",
+    "register_backend": "muster.trainers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

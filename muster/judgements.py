@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from muster.strategies.documents import findings, names
+from muster.strategies.documents.findings import Finding
 from muster.trainers import ConfigTrainer
-from strategies.documents import findings, names
-from strategies.documents.findings import Finding
-from webhook.admission import decisions, reviews
-from webhook.admission.policies import Policy
-from webhook.cluster import memory
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster import memory
 
 __all__ = ["judge"]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, TypedDict
 
 from muster import runtimes
+from muster.strategies.documents import names
 from muster.trainers import ConfigTrainer
-from strategies.documents import names
 
 if TYPE_CHECKING:
     from kubeflow.trainer import TrainerClient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from strategies.documents import names
+from muster.strategies.documents import names
 
 __all__ = ["RuntimeChoiceError", "choose_runtime", "framework_of"]
 

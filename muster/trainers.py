@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from muster import runtimes
-from strategies.documents import names
-from strategies.documents.findings import Finding, Severity
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from muster.kubeflow import TrainArguments
-    from webhook.admission.policies import Policy
+    from muster.webhook.admission.policies import Policy
 
 __all__ = [
     "ENTRY_POINT_GROUP",

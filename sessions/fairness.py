@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Generic, TypeVar
 
-from sessions.tenancy import Share
+from muster.sessions.tenancy import Share
 
 __all__ = ["Fair"]
 

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sessions.refusals import Refused
+from muster.sessions.refusals import Refused
 
 __all__ = [
     "Adam",

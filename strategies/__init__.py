@@ -17,16 +17,16 @@ The names below are the whole public face for authors of strategies. Everything 
 
 from __future__ import annotations
 
-from strategies.changes.changes import Change, Changes
-from strategies.claims.additions import enforce as enforce_claims
-from strategies.documents.findings import Finding, Severity, error, note, warning
-from strategies.documents.runtimes import Runtime
-from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.jobs.jobs import Job, Settings
-from strategies.launches.sites import Site, find_site
-from strategies.launches.topologies import Topology, read_topology
-from strategies.plugins.protocols import FrameworkStrategy
-from strategies.plugins.registry import PluginError, PluginImportError, Registered, Registry, strategy
+from muster.strategies.changes.changes import Change, Changes
+from muster.strategies.claims.additions import enforce as enforce_claims
+from muster.strategies.documents.findings import Finding, Severity, error, note, warning
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
+from muster.strategies.jobs.jobs import Job, Settings
+from muster.strategies.launches.sites import Site, find_site
+from muster.strategies.launches.topologies import Topology, read_topology
+from muster.strategies.plugins.protocols import FrameworkStrategy
+from muster.strategies.plugins.registry import PluginError, PluginImportError, Registered, Registry, strategy
 
 __all__ = [
     "Change",

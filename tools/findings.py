@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from webhook import catalogue
-from webhook.catalogue import Rule
+from muster.webhook import catalogue
+from muster.webhook.catalogue import Rule
 
 __all__ = ["main", "page"]
 

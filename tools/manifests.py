@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from webhook.cli.main import main as muster
+from muster.webhook.cli.main import main as muster
 
 __all__ = ["Finding", "Seen", "differences", "figures", "judged", "look", "main", "manifests"]
 

@@ -1,10 +1,10 @@
-"""`python -m webhook` is `muster`."""
+"""`python -m muster.webhook` is `muster`."""
 
 from __future__ import annotations
 
 import sys
 
-from webhook.cli import main
+from muster.webhook.cli import main
 
 if __name__ == "__main__":
     sys.exit(main.main())

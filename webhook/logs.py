@@ -12,7 +12,7 @@ import logging
 import sys
 import threading
 
-from webhook.audit.redaction import doors
+from muster.webhook.audit.redaction import doors
 
 __all__ = ["JsonFormatter", "configure"]
 

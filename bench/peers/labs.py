@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers import changes, costs, loads, servers
-from certs import sources
 from e2e.cluster import bringups, builds, commands, credentials, places, ports, processes, sites, upstream
 from e2e.cluster.errors import ClusterError
+from muster.certs import sources
 
 __all__ = ["PINS", "Lab", "opened"]
 

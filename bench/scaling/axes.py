@@ -12,11 +12,11 @@ import yaml
 
 from bench import reviews
 from bench.peers import changes
-from strategies.frameworks import builtin
+from muster.strategies.frameworks import builtin
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster.memory import InMemoryReader
+from muster.webhook.cluster.readers import ClusterReader
 from tests.support.plugins import make_strategy
-from webhook.admission.policies import Policy
-from webhook.cluster.memory import InMemoryReader
-from webhook.cluster.readers import ClusterReader
 
 __all__ = ["AXES", "Axis", "Case", "runtimes"]
 

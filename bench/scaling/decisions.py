@@ -12,7 +12,7 @@ import orjson
 from bench import figures, memories
 from bench.peers import markdown, plots
 from bench.scaling.axes import AXES, Axis, Case
-from webhook.admission import answers, decisions, reviews
+from muster.webhook.admission import answers, decisions, reviews
 
 __all__ = ["Timing", "measured", "plot", "table"]
 

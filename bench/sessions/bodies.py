@@ -16,15 +16,15 @@ import httpx
 import zstandard
 
 from bench.sessions.served import EMPTY, Served, serve
-from sessions.wire.schema import messages
+from muster.sessions.wire.schema import messages
 
 __all__ = ["run"]
 
 _SECONDS = 4.0
 _CONTEXT = 32_768
-_CLI = "from sessions.cli.main import main; import sys; sys.exit(main())"
+_CLI = "from muster.sessions.cli.main import main; import sys; sys.exit(main())"
 _READ = {
-    "in the loop": ("-c", f"from sessions.readers import pool; pool.LARGE = 64 << 20; {_CLI}"),
+    "in the loop": ("-c", f"from muster.sessions.readers import pool; pool.LARGE = 64 << 20; {_CLI}"),
     "beside it": ("-c", _CLI),
 }
 
@@ -43,7 +43,7 @@ def run() -> None:
 
 
 def _other(root: Path) -> str:
-    command = [sys.executable, "-m", "sessions.cli", "keys", "create", "other", "--root", str(root)]
+    command = [sys.executable, "-m", "muster.sessions.cli", "keys", "create", "other", "--root", str(root)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603  # our own
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sessions.seam import Adam, Lora, Outputs, Sampled, Sampling, Sequence_, Step
+from muster.sessions.seam import Adam, Lora, Outputs, Sampled, Sampling, Sequence_, Step
 
 __all__ = ["Sampler", "Trainer"]
 

@@ -52,7 +52,7 @@ def run() -> None:
 
 @contextlib.contextmanager
 def _flood(url: str, root: Path, base: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "sessions.cli", "keys", "create", "flood", "--root", str(root)]
+    command = [sys.executable, "-m", "muster.sessions.cli", "keys", "create", "flood", "--root", str(root)]
     key = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603  # our own
     flooding = [sys.executable, "-m", "bench.sessions.flooder", url, key, str(base)]
     with subprocess.Popen(flooding, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603  # as above

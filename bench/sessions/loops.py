@@ -19,7 +19,7 @@ import orjson
 
 from bench import figures
 from bench.sessions.served import EMPTY, Served, made, serve, spent
-from sessions.wire.schema import messages
+from muster.sessions.wire.schema import messages
 
 __all__ = ["run", "written"]
 

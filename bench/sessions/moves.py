@@ -21,11 +21,11 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from bench import figures
-from sessions.demo import tiny
-from sessions.engines.sampler import TransformersSampler
-from sessions.engines.trainer import TorchTrainer
-from sessions.engines.whole import MODEL, WholeSampler, WholeTrainer
-from sessions.seam import Adam, Datum, Lora, Sampling, Step
+from muster.sessions.demo import tiny
+from muster.sessions.engines.sampler import TransformersSampler
+from muster.sessions.engines.trainer import TorchTrainer
+from muster.sessions.engines.whole import MODEL, WholeSampler, WholeTrainer
+from muster.sessions.seam import Adam, Datum, Lora, Sampling, Step
 
 __all__ = ["run"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sessions.demo import tiny
+from muster.sessions.demo import tiny
 
 __all__ = ["EMPTY", "Served", "engines", "made", "serve", "spent"]
 
@@ -34,9 +34,11 @@ class Served:
 
 
 @contextlib.contextmanager
-def serve(root: Path, base: Path, *arguments: str, program: Sequence[str] = ("-m", "sessions.cli")) -> Iterator[Served]:
+def serve(
+    root: Path, base: Path, *arguments: str, program: Sequence[str] = ("-m", "muster.sessions.cli")
+) -> Iterator[Served]:
     """Serve a Gateway with its state in `root` on a base model; a program is what Python runs."""
-    command = [sys.executable, "-m", "sessions.cli"]
+    command = [sys.executable, "-m", "muster.sessions.cli"]
     key = subprocess.run(  # noqa: S603  # our own command
         [*command, "keys", "create", "bench", "--root", str(root)], check=True, capture_output=True, text=True
     ).stdout.strip()

@@ -18,8 +18,8 @@ from tinker import types
 
 from bench import figures
 from bench.sessions.served import Served, engines, made, serve, spent
-from sessions.engines.trainer import TorchTrainer
-from sessions.seam import Adam, Datum, Lora, Step
+from muster.sessions.engines.trainer import TorchTrainer
+from muster.sessions.seam import Adam, Datum, Lora, Step
 
 __all__ = ["run"]
 

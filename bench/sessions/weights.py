@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from bench import figures
-from sessions.weights import tensors
+from muster.sessions.weights import tensors
 
 __all__ = ["run"]
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import yaml
 
-from certs import sources
 from e2e.cluster import commands, credentials, processes, upstream
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.places import REPOSITORY, Places
 from e2e.cluster.sites import Site
+from muster.certs import sources
 
 __all__ = ["Manager", "config_of", "prepare", "start", "webhooks"]
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import yaml
 
-from webhook.admission import accounts, decisions, reviews
-from webhook.admission.policies import Policy
-from webhook.audit.log.sinks import RotatingFileSink
-from webhook.audit.log.writer import AuditWriter
-from webhook.cluster.memory import InMemoryReader
+from muster.webhook.admission import accounts, decisions, reviews
+from muster.webhook.admission.policies import Policy
+from muster.webhook.audit.log.sinks import RotatingFileSink
+from muster.webhook.audit.log.writer import AuditWriter
+from muster.webhook.cluster.memory import InMemoryReader
 
 MONDAY = datetime.datetime(2026, 11, 16, tzinfo=datetime.UTC)
 RUNTIMES = Path(__file__).parents[2] / "manifests" / "runtimes"

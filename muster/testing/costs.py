@@ -9,10 +9,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import webhook
+from muster import webhook
+from muster.strategies.plugins.protocols import FrameworkStrategy
 from muster.testing import runs
 from muster.testing.samples import Sample
-from strategies.plugins.protocols import FrameworkStrategy
 
 __all__ = ["check"]
 

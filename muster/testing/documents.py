@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from strategies.documents import names
+from muster.strategies.documents import names
 
 __all__ = ["NAMESPACE", "make_jobset", "make_runtime", "make_trainjob"]
 

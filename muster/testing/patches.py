@@ -10,8 +10,8 @@ from typing import Any
 import jsonpatch
 import orjson
 
-from webhook.admission import answers, reviews
-from webhook.admission.decisions import Decision
+from muster.webhook.admission import answers, reviews
+from muster.webhook.admission.decisions import Decision
 
 __all__ = ["applied", "reapplied"]
 

@@ -8,11 +8,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from muster.strategies.documents import findings
+from muster.strategies.plugins.protocols import FrameworkStrategy
 from muster.testing import costs, patches, runs, watches
 from muster.testing.samples import SECRET, Sample, samples
-from strategies.documents import findings
-from strategies.plugins.protocols import FrameworkStrategy
-from webhook.admission.decisions import Decision
+from muster.webhook.admission.decisions import Decision
 
 __all__ = ["check_rules"]
 

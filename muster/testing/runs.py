@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from muster.strategies.documents import names
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.frameworks import builtin
+from muster.strategies.plugins.protocols import FrameworkStrategy
+from muster.strategies.plugins.registry import Registry
+from muster.strategies.trainer import predictions
 from muster.testing.documents import NAMESPACE
-from strategies.documents import names
-from strategies.documents.runtimes import Runtime
-from strategies.frameworks import builtin
-from strategies.plugins.protocols import FrameworkStrategy
-from strategies.plugins.registry import Registry
-from strategies.trainer import predictions
-from webhook.admission import decisions, reviews
-from webhook.admission.decisions import Decision
-from webhook.admission.policies import Policy
-from webhook.cluster.memory import InMemoryReader
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster.memory import InMemoryReader
 
 __all__ = ["decide", "jobset_of", "mutate", "validate"]
 

@@ -1,7 +1,7 @@
-"""`python -m sessions.cli`."""
+"""`python -m muster.sessions.cli`."""
 
 import sys
 
-from sessions.cli.main import main
+from muster.sessions.cli.main import main
 
 sys.exit(main())

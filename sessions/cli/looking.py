@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sessions.cli.texts import clean, count, moment
-from sessions.journal.store import Journal, Row
+from muster.sessions.cli.texts import clean, count, moment
+from muster.sessions.journal.store import Journal, Row
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -102,7 +102,7 @@ def _told(
 
 
 async def _show(journal: Journal, args: argparse.Namespace) -> int:
-    from sessions.cli import pages, views  # noqa: PLC0415  # the other commands need no client of engines
+    from muster.sessions.cli import pages, views  # noqa: PLC0415  # the other commands need no client of engines
 
     before = ""
     while True:
@@ -128,7 +128,7 @@ def _missing(session: str) -> int:
 
 
 async def _end(journal: Journal, args: argparse.Namespace) -> int:
-    from sessions.runs import endings  # noqa: PLC0415  # the other commands need no weights
+    from muster.sessions.runs import endings  # noqa: PLC0415  # the other commands need no weights
 
     if await endings.end(journal, args.session, _BY_OPERATOR, time.time()):
         return 0
@@ -167,7 +167,7 @@ def _checkpoint_line(each: Mapping[str, Any]) -> str:
 
 
 async def _remove(journal: Journal, args: argparse.Namespace) -> int:
-    from sessions.runs import endings  # noqa: PLC0415  # as above
+    from muster.sessions.runs import endings  # noqa: PLC0415  # as above
 
     which, values = _chosen(args)
     rows = await journal.rows(f"SELECT * FROM checkpoints {which}", *values)  # noqa: S608  # as above

@@ -20,19 +20,19 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sessions.cli import devices, durations, looking, pods, timeline, urls
-from sessions.cli.texts import clean, moment
-from sessions.engines import names
-from sessions.journal.places import journal_at
-from sessions.journal.store import AwayError, Journal, Row
-from sessions.runs import tenants
+from muster.sessions.cli import devices, durations, looking, pods, timeline, urls
+from muster.sessions.cli.texts import clean, moment
+from muster.sessions.engines import names
+from muster.sessions.journal.places import journal_at
+from muster.sessions.journal.store import AwayError, Journal, Row
+from muster.sessions.runs import tenants
 
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
 
-    from sessions.gateway.connections import Served
-    from sessions.platforms.engines import Running
-    from sessions.runs.config import Config
+    from muster.sessions.gateway.connections import Served
+    from muster.sessions.platforms.engines import Running
+    from muster.sessions.runs.config import Config
 
 __all__ = ["main", "parser"]
 
@@ -151,8 +151,8 @@ def _duration(text: str) -> float:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from sessions.runs import quotas  # noqa: PLC0415  # the other commands need no server
-    from sessions.runs.config import Config  # noqa: PLC0415  # as above
+    from muster.sessions.runs import quotas  # noqa: PLC0415  # the other commands need no server
+    from muster.sessions.runs.config import Config  # noqa: PLC0415  # as above
 
     settings = _settings(args.base)
     context = args.context or int(settings.get("max_position_embeddings", 2048))
@@ -205,8 +205,8 @@ async def _run(config: Config, host: str, port: int, metrics: int | None, tls: P
     """Serve until the process is told to end."""
     from aiohttp import web  # noqa: PLC0415  # the other commands need no server
 
-    from sessions.gateway import app, certificates, connections, scrapes  # noqa: PLC0415  # as above
-    from sessions.gateway.state import MANAGER  # noqa: PLC0415  # as above
+    from muster.sessions.gateway import app, certificates, connections, scrapes  # noqa: PLC0415  # as above
+    from muster.sessions.gateway.state import MANAGER  # noqa: PLC0415  # as above
 
     certificate = certificates.Certificate(tls) if tls else None
     ended = asyncio.Event()
@@ -247,7 +247,7 @@ async def _until(ended: asyncio.Event, engines: Sequence[Running]) -> None:
 
 async def _bound(stack: AsyncExitStack, runner: AppRunner, host: str, port: int, to: Served) -> int:
     """Have an application answer at a port, and return the port."""
-    from sessions.gateway import connections  # noqa: PLC0415  # as above
+    from muster.sessions.gateway import connections  # noqa: PLC0415  # as above
 
     listening = socket.create_server((host, port))
     stack.callback((await connections.served(runner, listening, to)).close)

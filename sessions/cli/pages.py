@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessions.cli.texts import clean, count, moment, number, spark
-from sessions.cli.views import RATED
+from muster.sessions.cli.texts import clean, count, moment, number, spark
+from muster.sessions.cli.views import RATED
 
 __all__ = ["page"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sessions.platforms.manifests import Volume
-    from sessions.runs.config import OnPods
+    from muster.sessions.platforms.manifests import Volume
+    from muster.sessions.runs.config import OnPods
 
 __all__ = ["PLATFORMS", "add", "chosen"]
 
@@ -55,9 +55,9 @@ def chosen(args: argparse.Namespace) -> OnPods | None:
         raise ValueError(f"--ranks: {args.ranks}: engines in pods have one rank: leave it out")
     if lacking := [name for name in _NEEDED if getattr(args, name) is None]:
         raise ValueError(f"{_flag(lacking[0])}: is missing: --platform kubernetes needs it")
-    from sessions.platforms.api import ACCOUNT, in_cluster, namespace_of  # noqa: PLC0415  # other commands need no HTTP
-    from sessions.platforms.manifests import Settings  # noqa: PLC0415  # as above
-    from sessions.runs.config import OnPods  # noqa: PLC0415  # as above
+    from muster.sessions.platforms.api import ACCOUNT, in_cluster, namespace_of  # noqa: PLC0415  # other commands need no HTTP
+    from muster.sessions.platforms.manifests import Settings  # noqa: PLC0415  # as above
+    from muster.sessions.runs.config import OnPods  # noqa: PLC0415  # as above
 
     profiles = args.profile.split(",") if args.profile is not None else []
     account = Path(args.account) if args.account else ACCOUNT
@@ -81,7 +81,7 @@ def chosen(args: argparse.Namespace) -> OnPods | None:
 
 
 def _volume(name: str, text: str) -> Volume:
-    from sessions.platforms.manifests import Volume  # noqa: PLC0415  # as above
+    from muster.sessions.platforms.manifests import Volume  # noqa: PLC0415  # as above
 
     try:
         return Volume.parsed(text)

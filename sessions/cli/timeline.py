@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from sessions.devices import spans, timelines
+from muster.sessions.devices import spans, timelines
 
 __all__ = ["add"]
 
@@ -39,7 +39,7 @@ def _chosen(found: list[spans.Span], device: str | None) -> list[spans.Span]:
     """Return the spans of one device. Raises `ValueError` where there are none, or it is not said which one."""
     if not found:
         raise ValueError(
-            "the log has no line of sessions.devices.spans: pass that of an agent from which an engine left"
+            "the log has no line of muster.sessions.devices.spans: pass that of an agent from which an engine left"
         )
     known = Counter(each.device for each in found)
     if device is None and len(known) > 1:

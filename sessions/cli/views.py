@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sessions.cli.texts import moment
-from sessions.engines.client import Engine, LostError
-from sessions.journal.store import Journal, Row
+from muster.sessions.cli.texts import moment
+from muster.sessions.engines.client import Engine, LostError
+from muster.sessions.journal.store import Journal, Row
 
 __all__ = ["RATED", "view"]
 

@@ -1,4 +1,4 @@
-"""Runs the demonstration: `python -m sessions.demo FOLDER`."""
+"""Runs the demonstration: `python -m muster.sessions.demo FOLDER`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["main"]
 
 def main() -> int:
     """Serve a Gateway, train through it, show the reward; 0 when the mean reward came to 1.00."""
-    parser = argparse.ArgumentParser(prog="python -m sessions.demo", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m muster.sessions.demo", description=main.__doc__)
     parser.add_argument("folder", type=Path, help="for the model, the journal and the picture")
     folder = parser.parse_args().folder.resolve()
     os.environ |= {"HF_HUB_OFFLINE": "1", "TINKER_TELEMETRY": "0", "OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
     for library in ("tinker", "torchao"):  # one warns of each poll, the other of a version that nothing here needs
         logging.getLogger(library).setLevel(logging.ERROR)
-    from sessions.demo import tiny  # noqa: PLC0415  # after the environment
+    from muster.sessions.demo import tiny  # noqa: PLC0415  # after the environment
 
     began = time.monotonic()
     base = tiny.make(folder / "models" / "muster" / "tiny")
     print(f"made a model of {sum(each.stat().st_size for each in base.iterdir()) >> 10} KiB in {base}")
-    command = [sys.executable, "-m", "sessions.cli"]
+    command = [sys.executable, "-m", "muster.sessions.cli"]
     made = [*command, "keys", "create", "demo", "--root", str(folder)]
     key = subprocess.run(made, check=True, capture_output=True, text=True).stdout.strip()
     gateway = subprocess.Popen(
@@ -44,7 +44,7 @@ def main() -> int:
 def _train(gateway: subprocess.Popen[str], key: str, base: Path, folder: Path, began: float) -> int:
     import tinker  # noqa: PLC0415  # after the environment
 
-    from sessions.demo import loop, plots  # noqa: PLC0415  # as above
+    from muster.sessions.demo import loop, plots  # noqa: PLC0415  # as above
 
     line = gateway.stdout.readline().strip() if gateway.stdout else ""
     if "http" not in line:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sessions.demo.loop import Step
+from muster.sessions.demo.loop import Step
 
 __all__ = ["svg", "text"]
 

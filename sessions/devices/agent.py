@@ -1,4 +1,4 @@
-"""The agent of one device: `python -m sessions.devices.agent`, to which engines come over a Unix socket.
+"""The agent of one device: `python -m muster.sessions.devices.agent`, to which engines come over a Unix socket.
 
 It keeps the clock of the lease, measures who has memory, ends engines that hang or lie, and keeps a note of its engines
 on disk, so that after its own end the next agent grants nothing before it has heard of each, or ended it.
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from sessions.devices import lines, processes
-from sessions.devices.clocks import Driver, Times
-from sessions.devices.figures import Figures, exposition
-from sessions.devices.holders import Holders
-from sessions.devices.lease import (
+from muster.sessions.devices import lines, processes
+from muster.sessions.devices.clocks import Driver, Times
+from muster.sessions.devices.figures import Figures, exposition
+from muster.sessions.devices.holders import Holders
+from muster.sessions.devices.lease import (
     Action,
     Asked,
     Died,
@@ -40,9 +40,9 @@ from sessions.devices.lease import (
     Measured,
     Phase,
 )
-from sessions.devices.memory import Device, DeviceError, device
-from sessions.devices.serving import until_told
-from sessions.devices.spans import LOGGER, Spans
+from muster.sessions.devices.memory import Device, DeviceError, device
+from muster.sessions.devices.serving import until_told
+from muster.sessions.devices.spans import LOGGER, Spans
 
 __all__ = ["Agent", "Caller", "add", "bytes_of", "locked", "main", "times"]
 
@@ -421,7 +421,9 @@ def locked(socket: Path) -> IO[str]:
 
 def main() -> int:
     """Serve a device until SIGTERM; 2 where that cannot be done."""
-    parser = argparse.ArgumentParser(prog="python -m sessions.devices.agent", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m muster.sessions.devices.agent", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--device", required=True, metavar="DEVICE", help="nvidia:UUID or budget:NAME:MEBIBYTES")
     add(parser)
     args = parser.parse_args()

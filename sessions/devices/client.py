@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sessions.devices import lines
+from muster.sessions.devices import lines
 
 __all__ = ["Turn"]
 

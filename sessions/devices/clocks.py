@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sessions.devices.lease import Action, Event, Late, Lease, Phase, TurnOver, told
+from muster.sessions.devices.lease import Action, Event, Late, Lease, Phase, TurnOver, told
 
 __all__ = ["Driver", "Times"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sessions.devices.lease import Lease, Phase
+from muster.sessions.devices.lease import Lease, Phase
 
 __all__ = ["SERIES", "Figures", "exposition"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sessions.devices.lease import Lease
+from muster.sessions.devices.lease import Lease
 
 __all__ = ["Holders"]
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from sessions.devices.shares import Shares
+from muster.sessions.devices.shares import Shares
 
 __all__ = [
     "Action",

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 
-from sessions.devices.scrapes import Scrapes
+from muster.sessions.devices.scrapes import Scrapes
 
 __all__ = ["until_told"]
 

@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
-from sessions.devices.lease import Engine, Lease, Phase
+from muster.sessions.devices.lease import Engine, Lease, Phase
 
 __all__ = ["LOGGER", "Span", "Spans", "read"]
 
-LOGGER = "sessions.devices.spans"
+LOGGER = "muster.sessions.devices.spans"
 """Name of the log, by which its lines are found among others."""
 _LONGEST = 2000  # characters of a line that is read
 _HELD = frozenset({Phase.WORKING, Phase.IDLE, Phase.LEAVING, Phase.VERIFYING})

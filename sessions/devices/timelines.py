@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-from sessions.devices.spans import Span
+from muster.sessions.devices.spans import Span
 
 __all__ = ["summary", "svg"]
 

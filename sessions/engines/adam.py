@@ -9,9 +9,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from sessions.engines.reach import Reach
-from sessions.refusals import Refused
-from sessions.seam import Adam
+from muster.sessions.engines.reach import Reach
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Adam
 
 __all__ = ["AdamW", "checked"]
 

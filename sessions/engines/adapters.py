@@ -17,9 +17,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from sessions.engines.base import Base
-from sessions.refusals import Refused
-from sessions.seam import Lora
+from muster.sessions.engines.base import Base
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Lora
 
 __all__ = ["ALPHA", "Adapter", "Bundle", "Layers"]
 

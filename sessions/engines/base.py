@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 
-from sessions.refusals import Refused
+from muster.sessions.refusals import Refused
 
 __all__ = ["Base", "prepare"]
 

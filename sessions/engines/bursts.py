@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sessions.devices.client import Turn
-from sessions.devices.lines import Join
-from sessions.seam import Movable
+from muster.sessions.devices.client import Turn
+from muster.sessions.devices.lines import Join
+from muster.sessions.seam import Movable
 
 __all__ = ["Bursts", "kept"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sessions.seam import Sampling
+from muster.sessions.seam import Sampling
 
 __all__ = ["next_tokens"]
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import aiohttp
 import orjson
 
-from sessions.engines import network
-from sessions.seam import Refused
-from sessions.tenancy import HEADER, SHARE
+from muster.sessions.engines import network
+from muster.sessions.seam import Refused
+from muster.sessions.tenancy import HEADER, SHARE
 
 __all__ = ["Engine", "FailedError", "LostError", "Remote", "Trained"]
 

@@ -11,10 +11,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sessions.engines.tickets import Batchwise
-from sessions.fairness import Fair
-from sessions.seam import BrokenError, Continuous, Refused, Sampled, Sampler, Sampling
-from sessions.tenancy import Share
+from muster.sessions.engines.tickets import Batchwise
+from muster.sessions.fairness import Fair
+from muster.sessions.seam import BrokenError, Continuous, Refused, Sampled, Sampler, Sampling
+from muster.sessions.tenancy import Share
 
 __all__ = ["CROWD", "Desk"]
 

@@ -13,12 +13,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers.cache_utils import DynamicLayer
 
-from sessions.engines.adapters import Adapter, Bundle, Layers
-from sessions.engines.base import Base
-from sessions.engines.batches import padded
-from sessions.engines.choice import next_tokens
-from sessions.engines.rows import Row
-from sessions.seam import Lora
+from muster.sessions.engines.adapters import Adapter, Bundle, Layers
+from muster.sessions.engines.base import Base
+from muster.sessions.engines.batches import padded
+from muster.sessions.engines.choice import next_tokens
+from muster.sessions.engines.rows import Row
+from muster.sessions.seam import Lora
 
 __all__ = ["Batch", "by_adapter", "computing"]
 

@@ -12,9 +12,9 @@ from dataclasses import astuple
 
 import numpy as np
 
-from sessions.engines.adapters import Layers
-from sessions.engines.passes import Work
-from sessions.seam import Datum, Lora, Step
+from muster.sessions.engines.adapters import Layers
+from muster.sessions.engines.passes import Work
+from muster.sessions.seam import Datum, Lora, Step
 
 __all__ = ["company", "layouts"]
 

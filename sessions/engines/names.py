@@ -8,13 +8,13 @@ from collections.abc import Sequence
 __all__ = ["MOST_RANKS", "RANKS", "SAMPLERS", "WHOLE_TRAINER", "interpreted", "options", "sampler", "trainer"]
 
 SAMPLERS = {
-    "transformers": "sessions.engines.sampler:TransformersSampler",
-    "vllm": "sessions.engines.vllm_sampler:VllmSampler",
-    "whole": "sessions.engines.whole:WholeSampler",
+    "transformers": "muster.sessions.engines.sampler:TransformersSampler",
+    "vllm": "muster.sessions.engines.vllm_sampler:VllmSampler",
+    "whole": "muster.sessions.engines.whole:WholeSampler",
 }
-WHOLE_TRAINER = "sessions.engines.whole:WholeTrainer"
+WHOLE_TRAINER = "muster.sessions.engines.whole:WholeTrainer"
 """What trains with `--full`."""
-RANKS = "sessions.engines.ranks:joined"
+RANKS = "muster.sessions.engines.ranks:joined"
 """The same, on several ranks."""
 MOST_RANKS = 64
 
@@ -68,7 +68,7 @@ def interpreted(of: str, name: str, python: str | None) -> None:
         name: its `MODULE:CLASS`.
         python: the interpreter that was named for it; None is this one.
     """
-    if python is None and name.startswith("sessions.engines.") and importlib.util.find_spec("torch") is None:
+    if python is None and name.startswith("muster.sessions.engines.") and importlib.util.find_spec("torch") is None:
         raise ValueError(
             f"--{of}-python: the {of} needs torch, which this interpreter has not: pass one that has it,"
             " or serve from the image of the engines"

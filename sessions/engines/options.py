@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from sessions.refusals import Refused
+from muster.sessions.refusals import Refused
 
 __all__ = ["REFUSED", "arguments", "maker", "sentence"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import transformers
 
-from sessions.engines.base import Base
+from muster.sessions.engines.base import Base
 
 __all__ = ["Outline"]
 

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sessions.engines.adapters import Adapter, Bundle, Layers
-from sessions.engines.base import Base
-from sessions.engines.batches import dealt, padded
-from sessions.losses.formulas import loss_sum
-from sessions.seam import Step
+from muster.sessions.engines.adapters import Adapter, Bundle, Layers
+from muster.sessions.engines.base import Base
+from muster.sessions.engines.batches import dealt, padded
+from muster.sessions.losses.formulas import loss_sum
+from muster.sessions.seam import Step
 
 __all__ = ["Inputs", "Part", "Passes", "Work", "added"]
 

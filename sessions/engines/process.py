@@ -1,4 +1,4 @@
-"""An engine as a process: `python -m sessions.engines.process`, which answers a Gateway over a Unix socket or a port.
+"""An engine as a process: `python -m muster.sessions.engines.process`, which answers a Gateway over a Unix socket or a port.
 
 HTTP with one worker thread behind it: what a model is asked runs one after the other, in the order in which it came,
 tenants take turns, steps of several models share passes (`turns`), samples run together (`desk`). Each training request
@@ -31,14 +31,14 @@ from weakref import WeakValueDictionary
 import orjson
 from aiohttp import web
 
-from sessions.devices.lines import Join
-from sessions.engines import network, options
-from sessions.engines.bursts import Bursts, kept
-from sessions.engines.desk import CROWD, Desk
-from sessions.engines.turns import Turns
-from sessions.seam import Adam, Lora, Movable, Refused, Sampler, Sharing, Trainer
-from sessions.tenancy import HEADER, Share
-from sessions.wire import samples, steps
+from muster.sessions.devices.lines import Join
+from muster.sessions.engines import network, options
+from muster.sessions.engines.bursts import Bursts, kept
+from muster.sessions.engines.desk import CROWD, Desk
+from muster.sessions.engines.turns import Turns
+from muster.sessions.seam import Adam, Lora, Movable, Refused, Sampler, Sharing, Trainer
+from muster.sessions.tenancy import HEADER, Share
+from muster.sessions.wire import samples, steps
 
 __all__ = ["Service", "main"]
 
@@ -322,7 +322,9 @@ async def _serve(service: Service, socket_: Path) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m sessions.engines.process", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m muster.sessions.engines.process", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--base", type=Path, required=True, help="folder of the base model")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--socket", type=Path, help="Unix socket to make; the process ends with its standard input")

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sessions.seam import Sampled, Sampling
+from muster.sessions.seam import Sampled, Sampling
 
 __all__ = ["NONE", "Thoughts", "asked"]
 

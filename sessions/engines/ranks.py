@@ -26,10 +26,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from sessions.engines.names import MOST_RANKS
-from sessions.engines.sharded import ShardedTrainer
-from sessions.refusals import Refused
-from sessions.seam import Adam, Lora, Outputs, Step
+from muster.sessions.engines.names import MOST_RANKS
+from muster.sessions.engines.sharded import ShardedTrainer
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Adam, Lora, Outputs, Step
 
 __all__ = ["Lead", "joined", "main"]
 
@@ -184,7 +184,7 @@ def _made(place: _Place, store: dist.Store) -> tuple[ShardedTrainer, dist.Proces
 
 def _start(place: _Place) -> None:
     """Start another rank, which ends when this process does, and the other way about."""
-    command = [sys.executable, "-m", "sessions.engines.ranks", json.dumps(asdict(place))]
+    command = [sys.executable, "-m", "muster.sessions.engines.ranks", json.dumps(asdict(place))]
     process = subprocess.Popen(command, stdin=subprocess.PIPE)  # noqa: S603  # a program of our own
     threading.Thread(target=_ended, args=(place.rank, process), daemon=True).start()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sessions.seam import Adam
+from muster.sessions.seam import Adam
 
 __all__ = ["Reach"]
 

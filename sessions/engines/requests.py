@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from sessions.engines.base import Base
-from sessions.refusals import Refused
-from sessions.seam import Sampling
+from muster.sessions.engines.base import Base
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Sampling
 
 __all__ = ["checked"]
 

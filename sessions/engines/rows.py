@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from sessions.engines.adapters import Adapter
-from sessions.engines.stops import Stops
-from sessions.seam import Sampling, Sequence_
+from muster.sessions.engines.adapters import Adapter
+from muster.sessions.engines.stops import Stops
+from muster.sessions.seam import Sampling, Sequence_
 
 __all__ = ["Row"]
 

@@ -13,19 +13,19 @@ import numpy as np
 import torch
 import transformers
 
-from sessions.engines.adapters import Adapter, Layers
-from sessions.engines.base import Base, prepare
-from sessions.engines.batches import packed, padded
-from sessions.engines.growing import Batch, by_adapter, computing
-from sessions.engines.prompts import Thoughts, asked
-from sessions.engines.requests import checked
-from sessions.engines.rows import Row
-from sessions.engines.shelf import Shelf, weights_of
-from sessions.engines.stops import Stops, ends_of
-from sessions.engines.tickets import answered
-from sessions.engines.trainer import adapter_of
-from sessions.refusals import Refused
-from sessions.seam import Sampled, Sampling
+from muster.sessions.engines.adapters import Adapter, Layers
+from muster.sessions.engines.base import Base, prepare
+from muster.sessions.engines.batches import packed, padded
+from muster.sessions.engines.growing import Batch, by_adapter, computing
+from muster.sessions.engines.prompts import Thoughts, asked
+from muster.sessions.engines.requests import checked
+from muster.sessions.engines.rows import Row
+from muster.sessions.engines.shelf import Shelf, weights_of
+from muster.sessions.engines.stops import Stops, ends_of
+from muster.sessions.engines.tickets import answered
+from muster.sessions.engines.trainer import adapter_of
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Sampled, Sampling
 
 __all__ = ["TransformersSampler"]
 

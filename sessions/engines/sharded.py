@@ -16,10 +16,10 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from sessions.engines.adam import AdamW
-from sessions.engines.batches import packed
-from sessions.engines.passes import Part, Passes, Work, added
-from sessions.engines.whole import WholeTrainer, named
+from muster.sessions.engines.adam import AdamW
+from muster.sessions.engines.batches import packed
+from muster.sessions.engines.passes import Part, Passes, Work, added
+from muster.sessions.engines.whole import WholeTrainer, named
 
 __all__ = ["ShardedTrainer", "shares"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sessions.refusals import Refused
+from muster.sessions.refusals import Refused
 
 __all__ = ["Stops", "ends_of"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from sessions.refusals import Refused
-from sessions.seam import Continuous, Sampled, Sampler, Sampling
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Continuous, Sampled, Sampler, Sampling
 
 __all__ = ["Batchwise", "answered"]
 

@@ -17,16 +17,16 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from sessions.engines.adam import AdamW, checked
-from sessions.engines.adapters import ALPHA, Adapter, Layers
-from sessions.engines.base import Base, prepare
-from sessions.engines.layouts import company, layouts
-from sessions.engines.passes import Inputs, Passes, Work, added
-from sessions.engines.shelf import Shelf, weights_of
-from sessions.losses.checks import config_of, inputs_of
-from sessions.refusals import Refused
-from sessions.seam import Adam, Datum, Lora, Outputs, Step
-from sessions.weights import manifest, tensors
+from muster.sessions.engines.adam import AdamW, checked
+from muster.sessions.engines.adapters import ALPHA, Adapter, Layers
+from muster.sessions.engines.base import Base, prepare
+from muster.sessions.engines.layouts import company, layouts
+from muster.sessions.engines.passes import Inputs, Passes, Work, added
+from muster.sessions.engines.shelf import Shelf, weights_of
+from muster.sessions.losses.checks import config_of, inputs_of
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Adam, Datum, Lora, Outputs, Step
+from muster.sessions.weights import manifest, tensors
 
 __all__ = ["ADAPTER", "CONFIG", "OPTIMIZER", "Held", "TorchTrainer", "adapter_of"]
 

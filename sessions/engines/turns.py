@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sessions.fairness import Fair
-from sessions.seam import Outputs, Refused, Sharing, Step, Trainer
-from sessions.tenancy import Share
-from sessions.wire import steps
+from muster.sessions.fairness import Fair
+from muster.sessions.seam import Outputs, Refused, Sharing, Step, Trainer
+from muster.sessions.tenancy import Share
+from muster.sessions.wire import steps
 
 __all__ = ["ALONE", "Turns"]
 

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import transformers
 
-from sessions.engines.adapters import ALPHA, Layers
-from sessions.engines.outline import Outline
-from sessions.engines.prompts import Thoughts, asked
-from sessions.engines.requests import checked
-from sessions.engines.rows import Row
-from sessions.engines.stops import Stops, ends_of
-from sessions.engines.tickets import answered
-from sessions.engines.trainer import ADAPTER, CONFIG, adapter_of
-from sessions.engines.vllm_engine import Engine
-from sessions.refusals import Refused
-from sessions.seam import BrokenError, Lora, Sampled, Sampling
-from sessions.weights import tensors
+from muster.sessions.engines.adapters import ALPHA, Layers
+from muster.sessions.engines.outline import Outline
+from muster.sessions.engines.prompts import Thoughts, asked
+from muster.sessions.engines.requests import checked
+from muster.sessions.engines.rows import Row
+from muster.sessions.engines.stops import Stops, ends_of
+from muster.sessions.engines.tickets import answered
+from muster.sessions.engines.trainer import ADAPTER, CONFIG, adapter_of
+from muster.sessions.engines.vllm_engine import Engine
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import BrokenError, Lora, Sampled, Sampling
+from muster.sessions.weights import tensors
 
 __all__ = ["VllmSampler"]
 

@@ -16,16 +16,16 @@ import torch
 import transformers
 from torch import Tensor
 
-from sessions.engines.adam import AdamW
-from sessions.engines.adapters import Adapter
-from sessions.engines.base import prepare
-from sessions.engines.passes import Part, Passes, added
-from sessions.engines.sampler import TransformersSampler
-from sessions.engines.shelf import Shelf, weights_of
-from sessions.engines.trainer import OPTIMIZER, Held, TorchTrainer
-from sessions.refusals import Refused
-from sessions.seam import Lora, Sampled, Sampling
-from sessions.weights import manifest, tensors
+from muster.sessions.engines.adam import AdamW
+from muster.sessions.engines.adapters import Adapter
+from muster.sessions.engines.base import prepare
+from muster.sessions.engines.passes import Part, Passes, added
+from muster.sessions.engines.sampler import TransformersSampler
+from muster.sessions.engines.shelf import Shelf, weights_of
+from muster.sessions.engines.trainer import OPTIMIZER, Held, TorchTrainer
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Lora, Sampled, Sampling
+from muster.sessions.weights import manifest, tensors
 
 __all__ = ["MODEL", "WholeSampler", "WholeTrainer", "named", "whole_of"]
 

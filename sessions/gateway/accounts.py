@@ -9,12 +9,12 @@ from typing import Any
 
 from aiohttp import web
 
-from sessions.gateway import projects
-from sessions.gateway.answers import json
-from sessions.gateway.state import MANAGER, caller
-from sessions.journal.store import Row
-from sessions.runs import events, usage
-from sessions.seam import Refused
+from muster.sessions.gateway import projects
+from muster.sessions.gateway.answers import json
+from muster.sessions.gateway.state import MANAGER, caller
+from muster.sessions.journal.store import Row
+from muster.sessions.runs import events, usage
+from muster.sessions.seam import Refused
 
 __all__ = ["routes"]
 

@@ -11,11 +11,11 @@ import zstandard
 from aiohttp import web
 from pydantic import BaseModel
 
-from sessions.gateway.arrivals import arrived, hold
-from sessions.journal.store import AwayError, ChangedError
-from sessions.readers.pool import LARGE, CrowdedError, Readers
-from sessions.seam import Refused
-from sessions.wire import forms
+from muster.sessions.gateway.arrivals import arrived, hold
+from muster.sessions.journal.store import AwayError, ChangedError
+from muster.sessions.readers.pool import LARGE, CrowdedError, Readers
+from muster.sessions.seam import Refused
+from muster.sessions.wire import forms
 
 __all__ = ["MOST", "READERS", "MissingError", "body", "errors", "head", "json", "members", "read", "told"]
 

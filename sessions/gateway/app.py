@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from sessions.gateway import (
+from muster.sessions.gateway import (
     accounts,
     copies,
     cursors,
@@ -21,16 +21,16 @@ from sessions.gateway import (
     service,
     training,
 )
-from sessions.gateway.answers import READERS, errors
-from sessions.gateway.arrivals import ARRIVALS, Arrivals, arrivals
-from sessions.gateway.connections import BUSY, Busy, busy
-from sessions.gateway.doors import door
-from sessions.gateway.polls import POLLS, Polls
-from sessions.gateway.rates import BUCKETS, Buckets, rates
-from sessions.gateway.state import MANAGER, TOKENS
-from sessions.gateway.tokens import Tokens
-from sessions.runs.config import Config
-from sessions.runs.manager import Manager
+from muster.sessions.gateway.answers import READERS, errors
+from muster.sessions.gateway.arrivals import ARRIVALS, Arrivals, arrivals
+from muster.sessions.gateway.connections import BUSY, Busy, busy
+from muster.sessions.gateway.doors import door
+from muster.sessions.gateway.polls import POLLS, Polls
+from muster.sessions.gateway.rates import BUCKETS, Buckets, rates
+from muster.sessions.gateway.state import MANAGER, TOKENS
+from muster.sessions.gateway.tokens import Tokens
+from muster.sessions.runs.config import Config
+from muster.sessions.runs.manager import Manager
 
 __all__ = ["app"]
 
@@ -71,7 +71,7 @@ async def _audited(made: web.Application) -> AsyncIterator[None]:
     if context.config.audit is None:
         yield
         return
-    from sessions.runs import audits  # noqa: PLC0415  # who has no audit log needs nothing of the webhook's
+    from muster.sessions.runs import audits  # noqa: PLC0415  # who has no audit log needs nothing of the webhook's
 
     log = audits.writer(context.config.audit)
     context.journal.heard = lambda *event: log.submit(audits.record(*event))

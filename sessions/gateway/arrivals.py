@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 from aiohttp import web
 
-from sessions.runs.quotas import Quotas
+from muster.sessions.runs.quotas import Quotas
 
 __all__ = ["ARRIVALS", "Arrivals", "arrivals", "arrived", "hold"]
 

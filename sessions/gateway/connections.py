@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from sessions.gateway.answers import Handler, json
+from muster.sessions.gateway.answers import Handler, json
 
 __all__ = ["BUSY", "LOG", "Busy", "Served", "busy", "most", "served"]
 

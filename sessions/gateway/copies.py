@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
-from sessions.gateway import bodies
-from sessions.gateway.answers import body, json
-from sessions.gateway.state import MANAGER, caller, new_id, own_session
-from sessions.journal.store import ChangedError, Row
-from sessions.runs import events, paths, quotas, weights
-from sessions.seam import Refused
+from muster.sessions.gateway import bodies
+from muster.sessions.gateway.answers import body, json
+from muster.sessions.gateway.state import MANAGER, caller, new_id, own_session
+from muster.sessions.journal.store import ChangedError, Row
+from muster.sessions.runs import events, paths, quotas, weights
+from muster.sessions.seam import Refused
 
 __all__ = ["routes"]
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
-from sessions.gateway import polls
-from sessions.gateway.answers import body, json
-from sessions.gateway.state import MANAGER, own_sampler
-from sessions.journal.store import Row
-from sessions.runs import completions
+from muster.sessions.gateway import polls
+from muster.sessions.gateway.answers import body, json
+from muster.sessions.gateway.state import MANAGER, own_sampler
+from muster.sessions.journal.store import Row
+from muster.sessions.runs import completions
 
 __all__ = ["routes"]
 

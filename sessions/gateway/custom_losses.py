@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sessions.gateway.answers import members
-from sessions.seam import Refused
+from muster.sessions.gateway.answers import members
+from muster.sessions.seam import Refused
 
 __all__ = ["routes"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sessions.gateway import identity
-from sessions.gateway.answers import Handler, json
-from sessions.gateway.scopes import needed
-from sessions.gateway.state import MANAGER
-from sessions.tenancy import SHARE, Share
+from muster.sessions.gateway import identity
+from muster.sessions.gateway.answers import Handler, json
+from muster.sessions.gateway.scopes import needed
+from muster.sessions.gateway.state import MANAGER
+from muster.sessions.tenancy import SHARE, Share
 
 __all__ = ["door"]
 

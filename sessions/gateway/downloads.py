@@ -12,12 +12,12 @@ from urllib.parse import unquote, urlencode
 
 from aiohttp import web
 
-from sessions.gateway.answers import MissingError, json
-from sessions.gateway.state import MANAGER, TOKENS, caller, own_session
-from sessions.gateway.traces import trace
-from sessions.runs import events, external, paths
-from sessions.runs.models import Context
-from sessions.seam import Refused
+from muster.sessions.gateway.answers import MissingError, json
+from muster.sessions.gateway.state import MANAGER, TOKENS, caller, own_session
+from muster.sessions.gateway.traces import trace
+from muster.sessions.runs import events, external, paths
+from muster.sessions.runs.models import Context
+from muster.sessions.seam import Refused
 
 __all__ = ["routes"]
 

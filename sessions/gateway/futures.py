@@ -7,12 +7,12 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from sessions.gateway import bodies, polls
-from sessions.gateway.answers import body, json, members
-from sessions.gateway.state import MANAGER, caller
-from sessions.journal.store import Row
-from sessions.runs import completions
-from sessions.runs.manager import Manager
+from muster.sessions.gateway import bodies, polls
+from muster.sessions.gateway.answers import body, json, members
+from muster.sessions.gateway.state import MANAGER, caller
+from muster.sessions.journal.store import Row
+from muster.sessions.runs import completions
+from muster.sessions.runs.manager import Manager
 
 __all__ = ["routes"]
 

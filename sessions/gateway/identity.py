@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sessions.gateway.answers import json
-from sessions.gateway.state import MANAGER, TOKENS, caller
-from sessions.runs import tenants
+from muster.sessions.gateway.answers import json
+from muster.sessions.gateway.state import MANAGER, TOKENS, caller
+from muster.sessions.runs import tenants
 
 __all__ = ["right_of", "routes"]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from sessions.gateway.state import MANAGER, caller
+from muster.sessions.gateway.state import MANAGER, caller
 
 __all__ = ["POLLS", "Polls", "waiting"]
 

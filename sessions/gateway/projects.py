@@ -6,8 +6,8 @@ import json as texts
 from collections.abc import Iterable
 from typing import Any
 
-from sessions.journal.store import Journal
-from sessions.seam import Refused
+from muster.sessions.journal.store import Journal
+from muster.sessions.seam import Refused
 
 __all__ = ["abouts", "project", "projects"]
 

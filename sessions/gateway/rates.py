@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from sessions.gateway.answers import Handler
-from sessions.gateway.state import MANAGER
-from sessions.runs.quotas import Quota
+from muster.sessions.gateway.answers import Handler
+from muster.sessions.gateway.state import MANAGER
+from muster.sessions.runs.quotas import Quota
 
 __all__ = ["BUCKETS", "Buckets", "rates"]
 

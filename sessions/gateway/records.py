@@ -9,12 +9,12 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from sessions.gateway import projects
-from sessions.gateway.answers import MissingError, json, members
-from sessions.gateway.state import MANAGER, caller, own_model, own_session
-from sessions.journal.store import Row
-from sessions.runs import endings, events, paths, weights
-from sessions.seam import Refused
+from muster.sessions.gateway import projects
+from muster.sessions.gateway.answers import MissingError, json, members
+from muster.sessions.gateway.state import MANAGER, caller, own_model, own_session
+from muster.sessions.journal.store import Row
+from muster.sessions.runs import endings, events, paths, weights
+from muster.sessions.seam import Refused
 
 __all__ = ["routes"]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from aiohttp import web
 
-from sessions.gateway import bodies
-from sessions.gateway.answers import MOST, MissingError, body, json, members, read, told
-from sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
-from sessions.journal import entries
-from sessions.journal.store import ChangedError, Connection
-from sessions.runs import events, quotas, weights
-from sessions.seam import Refused
-from sessions.wire import samples
+from muster.sessions.gateway import bodies
+from muster.sessions.gateway.answers import MOST, MissingError, body, json, members, read, told
+from muster.sessions.gateway.state import MANAGER, accepted, caller, own_sampler, own_session
+from muster.sessions.journal import entries
+from muster.sessions.journal.store import ChangedError, Connection
+from muster.sessions.runs import events, quotas, weights
+from muster.sessions.seam import Refused
+from muster.sessions.wire import samples
 
 __all__ = ["routes"]
 

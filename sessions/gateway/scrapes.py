@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sessions.journal.store import AwayError
-from sessions.metrics import CONTENT_TYPE
-from sessions.runs.manager import Manager
+from muster.sessions.journal.store import AwayError
+from muster.sessions.metrics import CONTENT_TYPE
+from muster.sessions.runs.manager import Manager
 
 __all__ = ["app"]
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from aiohttp import web
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from sessions.gateway.answers import body, json
-from sessions.gateway.state import MANAGER, caller
-from sessions.journal.store import Journal, Row
+from muster.sessions.gateway.answers import body, json
+from muster.sessions.gateway.state import MANAGER, caller
+from muster.sessions.journal.store import Journal, Row
 
 __all__ = ["routes"]
 

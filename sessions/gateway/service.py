@@ -8,12 +8,12 @@ from typing import Any
 
 from aiohttp import web
 
-from sessions.gateway import bodies
-from sessions.gateway.answers import body, json, members
-from sessions.gateway.state import MANAGER, caller, new_id, own_session
-from sessions.journal.store import Connection
-from sessions.runs import events, quotas
-from sessions.seam import Refused
+from muster.sessions.gateway import bodies
+from muster.sessions.gateway.answers import body, json, members
+from muster.sessions.gateway.state import MANAGER, caller, new_id, own_session
+from muster.sessions.journal.store import Connection
+from muster.sessions.runs import events, quotas
+from muster.sessions.seam import Refused
 
 __all__ = ["routes"]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from sessions.gateway.answers import MissingError
-from sessions.gateway.tokens import Tokens
-from sessions.journal import entries
-from sessions.journal.store import Connection, Row
-from sessions.runs import quotas
-from sessions.runs.manager import Manager
+from muster.sessions.gateway.answers import MissingError
+from muster.sessions.gateway.tokens import Tokens
+from muster.sessions.journal import entries
+from muster.sessions.journal.store import Connection, Row
+from muster.sessions.runs import quotas
+from muster.sessions.runs.manager import Manager
 
 __all__ = ["MANAGER", "TOKENS", "accepted", "caller", "new_id", "own_model", "own_sampler", "own_session"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from sessions.journal.store import Journal, Row
+from muster.sessions.journal.store import Journal, Row
 
 __all__ = ["trace"]
 

@@ -12,15 +12,15 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from sessions.gateway import bodies
-from sessions.gateway.answers import Handler, MissingError, body, head, json, members, read, told
-from sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
-from sessions.journal import entries
-from sessions.journal.store import ChangedError, Connection, Row
-from sessions.runs import events, quotas, weights
-from sessions.seam import Refused
-from sessions.weights import encryption
-from sessions.wire import steps
+from muster.sessions.gateway import bodies
+from muster.sessions.gateway.answers import Handler, MissingError, body, head, json, members, read, told
+from muster.sessions.gateway.state import MANAGER, accepted, caller, own_model, own_session
+from muster.sessions.journal import entries
+from muster.sessions.journal.store import ChangedError, Connection, Row
+from muster.sessions.runs import events, quotas, weights
+from muster.sessions.seam import Refused
+from muster.sessions.weights import encryption
+from muster.sessions.wire import steps
 
 __all__ = ["routes"]
 

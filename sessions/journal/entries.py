@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sessions.journal.store import ChangedError, Connection, Row, digest
+from muster.sessions.journal.store import ChangedError, Connection, Row, digest
 
 __all__ = [
     "REFUSED",

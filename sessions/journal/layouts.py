@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessions.journal.store import Connection
+from muster.sessions.journal.store import Connection
 
 __all__ = ["forget", "keep", "of"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sessions.journal.store import Connection, Journal, LostLeaseError
+from muster.sessions.journal.store import Connection, Journal, LostLeaseError
 
 __all__ = ["Fenced", "Held", "give_up", "take"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from sessions.journal.sqlite import SqliteJournal
-from sessions.journal.store import Journal
+from muster.sessions.journal.sqlite import SqliteJournal
+from muster.sessions.journal.store import Journal
 
 __all__ = ["journal_at"]
 
@@ -29,6 +29,6 @@ def journal_at(place: str | None, root: Path) -> Journal:
         raise ValueError("--journal: is not a URL such as postgresql://USER@HOST/DATABASE; leave it out for SQLite")
     if importlib.util.find_spec("psycopg") is None:
         raise ValueError("--journal: a journal in PostgreSQL needs psycopg: pip install 'psycopg[binary]'")
-    from sessions.journal.postgres import PostgresJournal  # noqa: PLC0415  # only who has PostgreSQL has its driver
+    from muster.sessions.journal.postgres import PostgresJournal  # noqa: PLC0415  # only who has PostgreSQL has its driver
 
     return PostgresJournal(place)

@@ -23,11 +23,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 from psycopg.adapt import Loader
 
-from sessions.fairness import Fair
-from sessions.journal import versions
-from sessions.journal.store import AwayError, Connection, Journal
-from sessions.refusals import Refused
-from sessions.tenancy import SHARE
+from muster.sessions.fairness import Fair
+from muster.sessions.journal import versions
+from muster.sessions.journal.store import AwayError, Connection, Journal
+from muster.sessions.refusals import Refused
+from muster.sessions.tenancy import SHARE
 
 __all__ = ["PATIENCE", "Link", "PostgresJournal"]
 

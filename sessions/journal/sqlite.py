@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sessions.fairness import Fair
-from sessions.journal import versions
-from sessions.journal.store import AwayError, Connection, Journal
-from sessions.tenancy import SHARE
+from muster.sessions.fairness import Fair
+from muster.sessions.journal import versions
+from muster.sessions.journal.store import AwayError, Connection, Journal
+from muster.sessions.tenancy import SHARE
 
 __all__ = ["SqliteJournal"]
 

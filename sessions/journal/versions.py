@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from sessions.journal.store import Connection
+from muster.sessions.journal.store import Connection
 
 __all__ = ["VERSIONS", "Version", "forward", "statements"]
 

@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sessions.losses.table import LOSSES, UNPUBLISHED, Loss
-from sessions.refusals import Refused
+from muster.sessions.losses.table import LOSSES, UNPUBLISHED, Loss
+from muster.sessions.refusals import Refused
 
 __all__ = ["config_of", "inputs_of", "loss_named"]
 

@@ -1,6 +1,6 @@
-"""The agent of a node: `python -m sessions.nodes.agent`, to which the engines in its pods come over one Unix socket.
+"""The agent of a node: `python -m muster.sessions.nodes.agent`, to which the engines in its pods come over one Unix socket.
 
-It finds the device of each engine by its pod's claim, has the lease of that device (`sessions.devices`) decide who may
+It finds the device of each engine by its pod's claim, has the lease of that device (`muster.sessions.devices`) decide who may
 use it, and tells on the claim who does. A device has its lease from the first engine on.
 """
 
@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from sessions.devices import agent, lines, processes
-from sessions.devices.agent import Agent, Caller
-from sessions.devices.clocks import Times
-from sessions.devices.figures import exposition
-from sessions.devices.memory import Device, DeviceError, device
-from sessions.devices.serving import until_told
-from sessions.nodes import notices
-from sessions.nodes.claims import LABEL, Claim, Place, claim_of, pod_of, uuid_of
-from sessions.platforms.api import ACCOUNT, Access, Api, ApiError, UnreachableError, in_cluster
+from muster.sessions.devices import agent, lines, processes
+from muster.sessions.devices.agent import Agent, Caller
+from muster.sessions.devices.clocks import Times
+from muster.sessions.devices.figures import exposition
+from muster.sessions.devices.memory import Device, DeviceError, device
+from muster.sessions.devices.serving import until_told
+from muster.sessions.nodes import notices
+from muster.sessions.nodes.claims import LABEL, Claim, Place, claim_of, pod_of, uuid_of
+from muster.sessions.platforms.api import ACCOUNT, Access, Api, ApiError, UnreachableError, in_cluster
 
 __all__ = ["Node", "main"]
 
@@ -233,7 +233,9 @@ def _makers(budget: str | None, kept: int | None, node: str, api: Api) -> Callab
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve the devices of a node until SIGTERM; 2 where that cannot be done."""
-    parser = argparse.ArgumentParser(prog="python -m sessions.nodes.agent", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m muster.sessions.nodes.agent", description=__doc__.partition("\n")[0]
+    )
     what = "of engines; may be given several times"
     parser.add_argument("--namespace", action="append", required=True, metavar="NAME", help=what)
     parser.add_argument("--node", required=True, metavar="NAME", help="on which this agent runs")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sessions.devices.holders import Holders
-from sessions.devices.lease import Lease
+from muster.sessions.devices.holders import Holders
+from muster.sessions.devices.lease import Lease
 
 __all__ = ["ANNOTATION", "patch", "told"]
 

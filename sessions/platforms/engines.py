@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from sessions.engines.client import Engine
+from muster.sessions.engines.client import Engine
 
 __all__ = ["Pair", "Running"]
 
@@ -37,7 +37,7 @@ class Running(Protocol):
 
     @property
     def absence(self) -> str:
-        """The same in one word of `sessions.metrics.ABSENCES`; empty while it answers or is not wanted."""
+        """The same in one word of `muster.sessions.metrics.ABSENCES`; empty while it answers or is not wanted."""
 
     async def ready(self) -> str:
         """Wait until it answers, and return which instance does."""

@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sessions.metrics import Metrics
-from sessions.platforms import manifests
-from sessions.platforms.api import Access, Api, ApiError, UnreachableError
-from sessions.platforms.manifests import Settings
-from sessions.platforms.pods import Engines, seen
-from sessions.platforms.queues import Queues, claim_of, is_gated
-from sessions.platforms.spills import Profiles
+from muster.sessions.metrics import Metrics
+from muster.sessions.platforms import manifests
+from muster.sessions.platforms.api import Access, Api, ApiError, UnreachableError
+from muster.sessions.platforms.manifests import Settings
+from muster.sessions.platforms.pods import Engines, seen
+from muster.sessions.platforms.queues import Queues, claim_of, is_gated
+from muster.sessions.platforms.spills import Profiles
 
 __all__ = ["Pods"]
 

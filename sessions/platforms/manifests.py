@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sessions.engines import network
+from muster.sessions.engines import network
 
 __all__ = [
     "DIGEST",
@@ -188,7 +188,7 @@ def job_set(
 
     Args:
         settings: of the engines.
-        arguments: of `python -m sessions.engines.process` by role, without port and token.
+        arguments: of `python -m muster.sessions.engines.process` by role, without port and token.
         rights: the RoleBinding by which the Gateway may remove it, and with which it goes; None for none that is known.
     """
     metadata = _metadata(settings)
@@ -302,7 +302,7 @@ def _container(settings: Settings, role: str, arguments: Sequence[str]) -> dict[
         "name": role,
         "image": (settings.sampler_image if role == "sampler" else None) or settings.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python", "-m", "sessions.engines.process"],
+        "command": ["python", "-m", "muster.sessions.engines.process"],
         "args": [*arguments, *own],
         "env": [{"name": "OMP_NUM_THREADS", "value": "1"}, {"name": "HF_HUB_OFFLINE", "value": "1"}],
         "ports": [{"name": "engine", "containerPort": PORT, "protocol": "TCP"}],

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sessions.engines.client import Engine, LostError, Remote
-from sessions.engines.options import REFUSED
-from sessions.metrics import Metrics
-from sessions.platforms import manifests
-from sessions.platforms.queues import Queues, is_gated
+from muster.sessions.engines.client import Engine, LostError, Remote
+from muster.sessions.engines.options import REFUSED
+from muster.sessions.metrics import Metrics
+from muster.sessions.platforms import manifests
+from muster.sessions.platforms.queues import Queues, is_gated
 
 __all__ = ["Engines", "Seen", "seen"]
 
@@ -32,7 +32,7 @@ class Seen:
         address: of the one that is ready; None for none.
         reason: why there is none, or what it waits for that is ready, for whoever waits.
         refusal: why its engine can never be made of what it was given, in one sentence; empty where it can.
-        absence: the reason in one word of `sessions.metrics.ABSENCES`; empty with an address.
+        absence: the reason in one word of `muster.sessions.metrics.ABSENCES`; empty with an address.
     """
 
     address: str | None

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sessions.engines.client import Engine, LostError
-from sessions.engines.options import REFUSED
-from sessions.metrics import Metrics
+from muster.sessions.engines.client import Engine, LostError
+from muster.sessions.engines.options import REFUSED
+from muster.sessions.metrics import Metrics
 
 __all__ = ["Process", "Processes"]
 
@@ -29,7 +29,7 @@ class Process:
     Args:
         name: for the log and the files.
         folder: for its socket and its log.
-        arguments: of `python -m sessions.engines.process`, without the socket.
+        arguments: of `python -m muster.sessions.engines.process`, without the socket.
         metrics: of the Gateway.
         python: interpreter that has the packages of the engine; None is that of this process.
 
@@ -145,7 +145,14 @@ class Process:
 
     async def _run(self) -> int:
         environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "HF_HUB_OFFLINE": "1"}
-        command = [self._python, "-m", "sessions.engines.process", *self._arguments, "--socket", str(self._socket)]
+        command = [
+            self._python,
+            "-m",
+            "muster.sessions.engines.process",
+            *self._arguments,
+            "--socket",
+            str(self._socket),
+        ]
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *command, stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log, env=environment

@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sessions.platforms import manifests
-from sessions.platforms.api import Api, ApiError
-from sessions.platforms.manifests import Settings
-from sessions.platforms.queues import claim_of, have_seats, is_gated
+from muster.sessions.platforms import manifests
+from muster.sessions.platforms.api import Api, ApiError
+from muster.sessions.platforms.manifests import Settings
+from muster.sessions.platforms.queues import claim_of, have_seats, is_gated
 
 __all__ = ["Profiles", "is_full", "unstored"]
 

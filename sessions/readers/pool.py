@@ -19,8 +19,8 @@ from typing import ParamSpec, TypeVar
 
 import orjson
 
-from sessions.readers import frames
-from sessions.refusals import Refused
+from muster.sessions.readers import frames
+from muster.sessions.refusals import Refused
 
 __all__ = ["LARGE", "CrowdedError", "Reader", "Readers", "named"]
 
@@ -94,7 +94,7 @@ class Reader:
     def _asked(self, task: str, data: bytes) -> tuple[bytes, bytes] | None:
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "sessions.readers.process"],
+                [sys.executable, "-m", "muster.sessions.readers.process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""A process that reads bodies: `python -m sessions.readers.process`, with frames on its standard input and output.
+"""A process that reads bodies: `python -m muster.sessions.readers.process`, with frames on its standard input and output.
 
 Its memory has a limit, so a body of which a parser makes gigabytes ends this process at most. It ends with its standard
 input, and after a body that took much memory, which a heap seldom gives back.
@@ -19,9 +19,9 @@ from typing import IO
 import orjson
 from pydantic import BaseModel
 
-from sessions.readers import frames
-from sessions.refusals import Refused
-from sessions.wire import forms
+from muster.sessions.readers import frames
+from muster.sessions.refusals import Refused
+from muster.sessions.wire import forms
 
 __all__ = ["MOST", "main", "served"]
 

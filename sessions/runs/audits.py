@@ -1,6 +1,6 @@
 """Events of sessions and checkpoints as records of Muster's audit log: JSON lines in a chain of hashes.
 
-The writer is that of the webhook (`webhook.audit.log`), so `muster audit ls` and `verify` read both logs. An event is
+The writer is that of the webhook (`muster.webhook.audit.log`), so `muster audit ls` and `verify` read both logs. An event is
 written after the journal has it, on a thread of the writer, from a queue with a limit: no request waits for a disk.
 While the file takes nothing, requests go on, and events go to standard output, in a chain of their own; the first one
 is tried again, and the next one that the file takes says how many it lacks.
@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from webhook.audit.log.sinks import RotatingFileSink
-from webhook.audit.log.writer import AuditWriter
-from webhook.audit.records import SCHEMA, EventDetails, Record, timestamp
-from webhook.audit.redaction import texts
+from muster.webhook.audit.log.sinks import RotatingFileSink
+from muster.webhook.audit.log.writer import AuditWriter
+from muster.webhook.audit.records import SCHEMA, EventDetails, Record, timestamp
+from muster.webhook.audit.redaction import texts
 
 __all__ = ["record", "writer"]
 

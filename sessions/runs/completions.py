@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessions.journal import entries
-from sessions.journal.store import Journal, Row
-from sessions.runs import usage
+from muster.sessions.journal import entries
+from muster.sessions.journal.store import Journal, Row
+from muster.sessions.runs import usage
 
 __all__ = ["CLONE", "answered", "failed", "since"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sessions.platforms.api import Access
-from sessions.platforms.manifests import Settings
-from sessions.runs.quotas import Quotas
+from muster.sessions.platforms.api import Access
+from muster.sessions.platforms.manifests import Settings
+from muster.sessions.runs.quotas import Quotas
 
 __all__ = ["Config", "Limits", "OnPods"]
 
@@ -84,8 +84,8 @@ class Config:
     name: str
     context: int
     limits: Limits = field(default_factory=Limits)
-    trainer: str = "sessions.engines.trainer:TorchTrainer"
-    sampler: str = "sessions.engines.sampler:TransformersSampler"
+    trainer: str = "muster.sessions.engines.trainer:TorchTrainer"
+    sampler: str = "muster.sessions.engines.sampler:TransformersSampler"
     url: str | None = None
     sampler_python: str | None = None
     sampler_options: tuple[str, ...] = ()

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sessions.journal.store import Connection, Journal, Row
-from sessions.runs import events, weights
+from muster.sessions.journal.store import Connection, Journal, Row
+from muster.sessions.runs import events, weights
 
 __all__ = ["EVER", "delete", "end", "expire"]
 

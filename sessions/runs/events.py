@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sessions.journal.store import Connection, Journal, Row
+from muster.sessions.journal.store import Connection, Journal, Row
 
 __all__ = ["CATEGORIES", "Event", "between", "keep", "note", "read", "tell"]
 

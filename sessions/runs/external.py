@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from sessions.journal.store import Row
-from sessions.runs import paths, weights
-from sessions.seam import Refused
-from sessions.weights import encryption
-from sessions.weights.manifest import NAME
+from muster.sessions.journal.store import Row
+from muster.sessions.runs import paths, weights
+from muster.sessions.seam import Refused
+from muster.sessions.weights import encryption
+from muster.sessions.weights.manifest import NAME
 
 if TYPE_CHECKING:
-    from sessions.runs.models import Context
+    from muster.sessions.runs.models import Context
 
 __all__ = ["files", "save"]
 

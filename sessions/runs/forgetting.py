@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessions.journal.store import Connection, Journal
-from sessions.runs.quotas import Quotas
+from muster.sessions.journal.store import Connection, Journal
+from muster.sessions.runs.quotas import Quotas
 
 __all__ = ["answers", "records", "surplus"]
 

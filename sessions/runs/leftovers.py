@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from sessions.journal.store import Journal, Row
+from muster.sessions.journal.store import Journal, Row
 
 __all__ = ["sweep"]
 

@@ -12,22 +12,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from sessions.engines.client import FailedError, LostError
-from sessions.journal import entries
-from sessions.journal.places import journal_at
-from sessions.journal.store import AwayError, Journal, LostLeaseError
-from sessions.metrics import Metrics
-from sessions.platforms.engines import Pair
-from sessions.platforms.kubernetes import Pods
-from sessions.platforms.processes import Processes
-from sessions.readers.pool import Readers
-from sessions.runs import completions, endings, forgetting, leftovers, paths, weights
-from sessions.runs.config import Config
-from sessions.runs.futures import Futures
-from sessions.runs.locks import locked
-from sessions.runs.models import Context, Model
-from sessions.runs.samples import Samples
-from sessions.runs.terms import Elsewhere, Terms
+from muster.sessions.engines.client import FailedError, LostError
+from muster.sessions.journal import entries
+from muster.sessions.journal.places import journal_at
+from muster.sessions.journal.store import AwayError, Journal, LostLeaseError
+from muster.sessions.metrics import Metrics
+from muster.sessions.platforms.engines import Pair
+from muster.sessions.platforms.kubernetes import Pods
+from muster.sessions.platforms.processes import Processes
+from muster.sessions.readers.pool import Readers
+from muster.sessions.runs import completions, endings, forgetting, leftovers, paths, weights
+from muster.sessions.runs.config import Config
+from muster.sessions.runs.futures import Futures
+from muster.sessions.runs.locks import locked
+from muster.sessions.runs.models import Context, Model
+from muster.sessions.runs.samples import Samples
+from muster.sessions.runs.terms import Elsewhere, Terms
 
 __all__ = ["Manager"]
 

@@ -21,19 +21,19 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sessions.engines.client import FailedError, LostError
-from sessions.engines.turns import ALONE
-from sessions.journal import entries, layouts, progress
-from sessions.journal.store import AwayError, Journal, LostLeaseError, Row
-from sessions.metrics import Metrics
-from sessions.platforms.engines import Running
-from sessions.readers.pool import Readers
-from sessions.runs import events, external, usage, weights
-from sessions.runs.config import Config
-from sessions.runs.counts import Counts
-from sessions.runs.futures import Futures
-from sessions.seam import Refused
-from sessions.tenancy import SHARE
+from muster.sessions.engines.client import FailedError, LostError
+from muster.sessions.engines.turns import ALONE
+from muster.sessions.journal import entries, layouts, progress
+from muster.sessions.journal.store import AwayError, Journal, LostLeaseError, Row
+from muster.sessions.metrics import Metrics
+from muster.sessions.platforms.engines import Running
+from muster.sessions.readers.pool import Readers
+from muster.sessions.runs import events, external, usage, weights
+from muster.sessions.runs.config import Config
+from muster.sessions.runs.counts import Counts
+from muster.sessions.runs.futures import Futures
+from muster.sessions.seam import Refused
+from muster.sessions.tenancy import SHARE
 
 __all__ = ["Context", "Model"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from sessions.seam import Refused
+from muster.sessions.seam import Refused
 
 __all__ = ["Checkpoint", "checked", "folder_of", "parsed"]
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sessions.journal.entries import Request
-from sessions.journal.store import Connection
-from sessions.refusals import Refused
-from sessions.runs.counts import Counts
-from sessions.tenancy import Share
+from muster.sessions.journal.entries import Request
+from muster.sessions.journal.store import Connection
+from muster.sessions.refusals import Refused
+from muster.sessions.runs.counts import Counts
+from muster.sessions.tenancy import Share
 
 __all__ = [
     "BusyError",

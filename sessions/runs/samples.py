@@ -6,14 +6,14 @@ import asyncio
 import logging
 import random
 
-from sessions.engines.client import FailedError, LostError
-from sessions.journal.store import AwayError, LostLeaseError, Row
-from sessions.runs import completions, usage
-from sessions.runs.models import Context
-from sessions.runs.verdicts import Verdicts
-from sessions.seam import Refused
-from sessions.tenancy import SHARE
-from sessions.wire import samples
+from muster.sessions.engines.client import FailedError, LostError
+from muster.sessions.journal.store import AwayError, LostLeaseError, Row
+from muster.sessions.runs import completions, usage
+from muster.sessions.runs.models import Context
+from muster.sessions.runs.verdicts import Verdicts
+from muster.sessions.seam import Refused
+from muster.sessions.tenancy import SHARE
+from muster.sessions.wire import samples
 
 __all__ = ["Samples", "folder_of"]
 

@@ -7,7 +7,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
-from sessions.journal.store import Connection, Journal, Row
+from muster.sessions.journal.store import Connection, Journal, Row
 
 __all__ = ["SCOPES", "Key", "Right", "checked", "create", "named", "revoke", "right_of", "right_of_id", "rotate"]
 

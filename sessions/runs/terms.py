@@ -7,8 +7,8 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 
-from sessions.journal import leases
-from sessions.journal.store import AwayError, Journal, LostLeaseError
+from muster.sessions.journal import leases
+from muster.sessions.journal.store import AwayError, Journal, LostLeaseError
 
 __all__ = ["Elsewhere", "Terms"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sessions.wire.schema import messages
+from muster.sessions.wire.schema import messages
 
 __all__ = ["HOUR", "Used", "metrics", "note", "of", "sampled"]
 

@@ -20,14 +20,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from sessions.engines.client import FailedError, LostError
-from sessions.engines.turns import ALONE
-from sessions.journal.store import AwayError, LostLeaseError
-from sessions.runs import events
-from sessions.runs.models import Context
-from sessions.seam import Refused
-from sessions.wire import samples
-from sessions.wire.schema import messages
+from muster.sessions.engines.client import FailedError, LostError
+from muster.sessions.engines.turns import ALONE
+from muster.sessions.journal.store import AwayError, LostLeaseError
+from muster.sessions.runs import events
+from muster.sessions.runs.models import Context
+from muster.sessions.seam import Refused
+from muster.sessions.wire import samples
+from muster.sessions.wire.schema import messages
 
 __all__ = ["Verdicts"]
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from sessions.journal.store import Connection, Journal, Row
-from sessions.runs import events, paths, quotas
-from sessions.seam import Refused
+from muster.sessions.journal.store import Connection, Journal, Row
+from muster.sessions.runs import events, paths, quotas
+from muster.sessions.seam import Refused
 
 if TYPE_CHECKING:
-    from sessions.runs.models import Context
+    from muster.sessions.runs.models import Context
 
 __all__ = [
     "Ask",

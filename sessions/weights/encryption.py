@@ -9,8 +9,8 @@ from typing import Any
 
 import pyrage
 
-from sessions.refusals import Refused
-from sessions.weights.folders import whole
+from muster.sessions.refusals import Refused
+from muster.sessions.weights.folders import whole
 
 __all__ = ["encrypted", "recipients"]
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from sessions.refusals import NoSpace
+from muster.sessions.refusals import NoSpace
 
 __all__ = ["whole"]
 

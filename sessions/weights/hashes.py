@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from sessions.refusals import Refused
+from muster.sessions.refusals import Refused
 
 try:
     from blake3 import blake3

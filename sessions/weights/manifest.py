@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from sessions.refusals import Refused
-from sessions.weights import hashes
+from muster.sessions.refusals import Refused
+from muster.sessions.weights import hashes
 
 __all__ = ["NAME", "VERSION", "Entry", "Manifest", "Shape", "bytes_of", "read", "verify", "write"]
 

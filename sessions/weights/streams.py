@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from sessions.weights import hashes
+from muster.sessions.weights import hashes
 
 __all__ = ["name_of", "read", "write"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from sessions.refusals import Refused
-from sessions.weights import hashes, manifest, streams
-from sessions.weights.folders import whole
+from muster.sessions.refusals import Refused
+from muster.sessions.weights import hashes, manifest, streams
+from muster.sessions.weights.folders import whole
 
 __all__ = ["publish", "read"]
 

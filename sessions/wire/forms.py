@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from sessions.refusals import Refused
+from muster.sessions.refusals import Refused
 
 __all__ = ["checked", "members"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from sessions.refusals import Refused
+from muster.sessions.refusals import Refused
 
 __all__ = ["MOST", "check", "end_of"]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from sessions.seam import Refused, Sampled, Sampling
-from sessions.wire import forms, tensors
-from sessions.wire.schema import messages
+from muster.sessions.seam import Refused, Sampled, Sampling
+from muster.sessions.wire import forms, tensors
+from muster.sessions.wire.schema import messages
 
 __all__ = ["Request", "address", "parsed", "prompt_tokens", "response", "sampling"]
 

@@ -18,7 +18,7 @@ def _load() -> ModuleType:
     if package is None or not package.submodule_search_locations:
         raise ModuleNotFoundError("the package tinker is missing; install muster-admission[sessions]")
     source = Path(package.submodule_search_locations[0]) / "proto" / "tinker_public_pb2.py"
-    spec = importlib.util.spec_from_file_location("sessions.wire.tinker_public_pb2", source)
+    spec = importlib.util.spec_from_file_location("muster.sessions.wire.tinker_public_pb2", source)
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(f"{source}: is not in this version of tinker; install the pinned one")
     module = importlib.util.module_from_spec(spec)

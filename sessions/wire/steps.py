@@ -10,9 +10,9 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from sessions.seam import Datum, Outputs, Refused, Step
-from sessions.wire import parts, tensors
-from sessions.wire.schema import messages
+from muster.sessions.seam import Datum, Outputs, Refused, Step
+from muster.sessions.wire import parts, tensors
+from muster.sessions.wire.schema import messages
 
 __all__ = ["HEAD", "address", "named", "outputs", "step", "tokens"]
 

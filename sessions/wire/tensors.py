@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sessions.seam import Refused
-from sessions.wire.schema import messages
+from muster.sessions.seam import Refused
+from muster.sessions.wire.schema import messages
 
 __all__ = ["batched", "check", "dense", "of_json"]
 

@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from strategies.changes.changes import Change, Changes, Operation
+from muster.strategies.changes.changes import Change, Changes, Operation
 
 __all__ = ["Change", "Changes", "Operation"]

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from strategies.documents import findings, paths
-from strategies.documents.paths import ABSENT, Absent, Path
+from muster.strategies.documents import findings, paths
+from muster.strategies.documents.paths import ABSENT, Absent, Path
 
 __all__ = ["MOST", "Change", "Changes", "Operation"]
 

@@ -16,9 +16,9 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.documents import loose, names, paths
-from strategies.documents.paths import Path
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import loose, names, paths
+from muster.strategies.documents.paths import Path
 
 __all__ = ["added", "keep"]
 

@@ -28,10 +28,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.changes import entries
-from strategies.changes.changes import Changes
-from strategies.documents import names, paths
-from strategies.documents.paths import ABSENT, Absent, Path
+from muster.strategies.changes import entries
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import names, paths
+from muster.strategies.documents.paths import ABSENT, Absent, Path
 
 __all__ = ["APPLIED_RULE", "MAX_TEXT", "MOST_FIELDS", "applied", "keep_memory", "remember", "restore"]
 

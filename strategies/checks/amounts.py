@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
-from strategies.documents import quantities
-from strategies.documents.findings import Severity
-from strategies.documents.pods import ResourceRequirements
-from strategies.platform import devices
+from muster.strategies.documents import quantities
+from muster.strategies.documents.findings import Severity
+from muster.strategies.documents.pods import ResourceRequirements
+from muster.strategies.platform import devices
 
 __all__ = ["Problem", "check"]
 

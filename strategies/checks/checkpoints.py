@@ -11,11 +11,11 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import loose, mounts
-from strategies.documents.findings import Finding, warning
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import find_spec, find_template
-from strategies.launches import sites, topologies
+from muster.strategies.documents import loose, mounts
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import find_spec, find_template
+from muster.strategies.launches import sites, topologies
 
 __all__ = ["RULE", "check", "settings_of", "why"]
 

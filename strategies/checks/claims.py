@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from strategies.claims import handwritten, plans, requests
-from strategies.claims.plans import ClaimPlan
-from strategies.documents import paths
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs import assignments
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
-from strategies.launches import sites, topologies
-from strategies.launches.sites import Site
-from strategies.launches.topologies import Topology
-from strategies.platform import devices
+from muster.strategies.claims import handwritten, plans, requests
+from muster.strategies.claims.plans import ClaimPlan
+from muster.strategies.documents import paths
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs import assignments
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template
+from muster.strategies.launches import sites, topologies
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.topologies import Topology
+from muster.strategies.platform import devices
 
 __all__ = ["check_claims"]
 

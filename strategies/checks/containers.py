@@ -14,10 +14,10 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.checks import mounts, profiles, sources, surroundings
-from strategies.checks.sources import Fault
-from strategies.documents import labels, loose
-from strategies.documents.paths import Path
+from muster.strategies.checks import mounts, profiles, sources, surroundings
+from muster.strategies.checks.sources import Fault
+from muster.strategies.documents import labels, loose
+from muster.strategies.documents.paths import Path
 
 __all__ = ["Fault", "environment", "faults"]
 

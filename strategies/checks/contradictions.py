@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import names
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.templates import Template
-from strategies.platform.placements import Role
-from strategies.roles.affinities import REQUIRED, is_empty
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs.templates import Template
+from muster.strategies.platform.placements import Role
+from muster.strategies.roles.affinities import REQUIRED, is_empty
 
 __all__ = ["find", "lets"]
 

@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template
 
 __all__ = ["check"]
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks.contradictions import lets
-from strategies.documents import loose, names, paths, pods, quantities
-from strategies.documents.findings import Severity
-from strategies.documents.paths import Path
-from strategies.jobs.templates import Template
-from strategies.platform import machines
-from strategies.roles.affinities import REQUIRED
+from muster.strategies.checks.contradictions import lets
+from muster.strategies.documents import loose, names, paths, pods, quantities
+from muster.strategies.documents.findings import Severity
+from muster.strategies.documents.paths import Path
+from muster.strategies.jobs.templates import Template
+from muster.strategies.platform import machines
+from muster.strategies.roles.affinities import REQUIRED
 
 __all__ = ["Fault", "faults"]
 

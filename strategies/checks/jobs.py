@@ -11,14 +11,14 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import checkpoints, claims, patches, plugins
-from strategies.checks.pods import check_pods
-from strategies.documents import labels, names, quantities, trainjobs
-from strategies.documents.findings import Finding, error, warning
-from strategies.documents.runtimes import Runtime
-from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, slots, topologies, untold
-from strategies.trainer import ml_policies
+from muster.strategies.checks import checkpoints, claims, patches, plugins
+from muster.strategies.checks.pods import check_pods
+from muster.strategies.documents import labels, names, quantities, trainjobs
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import coordinators, slots, topologies, untold
+from muster.strategies.trainer import ml_policies
 
 __all__ = ["check_immutable", "check_job"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import labels
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, placed
-from strategies.launches import topologies
+from muster.strategies.documents import labels
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template, placed
+from muster.strategies.launches import topologies
 
 __all__ = ["check"]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import images
-from strategies.documents import labels, loose
-from strategies.documents.paths import Path
-from strategies.launches.endless import Reader
+from muster.strategies.checks import images
+from muster.strategies.documents import labels, loose
+from muster.strategies.documents.paths import Path
+from muster.strategies.launches.endless import Reader
 
 __all__ = ["Fault", "endless_init", "faults"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents.paths import Path
+from muster.strategies.documents.paths import Path
 
 __all__ = ["Fault", "faults"]
 

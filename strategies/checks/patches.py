@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import loose, names, overrides, paths, pods
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.jobs import Job
+from muster.strategies.documents import loose, names, overrides, paths, pods
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs.jobs import Job
 
 __all__ = ["check"]
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import loose, names
-from strategies.documents.findings import Finding, error, warning
-from strategies.documents.quantities import whole
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import list_templates
-from strategies.launches import coordinators, sites, topologies
+from muster.strategies.documents import loose, names
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import list_templates
+from muster.strategies.launches import coordinators, sites, topologies
 
 __all__ = ["check"]
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.checks import (
+from muster.strategies.checks import (
     amounts,
     containers,
     fields,
@@ -31,13 +31,13 @@ from strategies.checks import (
     users,
     volumes,
 )
-from strategies.documents import labels, loose, names, paths, pods
-from strategies.documents.findings import Finding, Severity, error
-from strategies.documents.paths import Path
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, list_templates, placed
-from strategies.launches import endless, launches
-from strategies.launches.launches import Launcher
+from muster.strategies.documents import labels, loose, names, paths, pods
+from muster.strategies.documents.findings import Finding, Severity, error
+from muster.strategies.documents.paths import Path
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template, list_templates, placed
+from muster.strategies.launches import endless, launches
+from muster.strategies.launches.launches import Launcher
 
 __all__ = ["check_pods"]
 

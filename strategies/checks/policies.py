@@ -13,14 +13,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.checks import successes
-from strategies.documents import loose, paths, pods
-from strategies.documents.findings import Finding, error, warning
-from strategies.documents.paths import Path
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, find_spec
-from strategies.launches import endless
-from strategies.trainer import runtime_patches
+from muster.strategies.checks import successes
+from muster.strategies.documents import loose, paths, pods
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.paths import Path
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template, find_spec
+from muster.strategies.launches import endless
+from muster.strategies.trainer import runtime_patches
 
 __all__ = ["check"]
 

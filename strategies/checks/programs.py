@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import loose
-from strategies.launches import launches, syntax, trees
-from strategies.launches.cursors import Unreadable
-from strategies.launches.invocations import invoked
-from strategies.launches.launches import Launcher
+from muster.strategies.documents import loose
+from muster.strategies.launches import launches, syntax, trees
+from muster.strategies.launches.cursors import Unreadable
+from muster.strategies.launches.invocations import invoked
+from muster.strategies.launches.launches import Launcher
 
 __all__ = ["Fault", "Volumes", "check"]
 

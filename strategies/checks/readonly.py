@@ -13,10 +13,10 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from strategies.documents import mounts, pods
-from strategies.documents.quantities import whole
-from strategies.launches import readings
-from strategies.launches.launches import Launch, Launcher
+from muster.strategies.documents import mounts, pods
+from muster.strategies.documents.quantities import whole
+from muster.strategies.launches import readings
+from muster.strategies.launches.launches import Launch, Launcher
 
 __all__ = ["wrong"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from strategies.checks import contradictions
-from strategies.claims import requests
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs import assignments
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, list_templates, placed
-from strategies.platform.placements import KNOWN, Node, Role
-from strategies.roles import memories
-from strategies.roles.tolerations import tolerates
+from muster.strategies.checks import contradictions
+from muster.strategies.claims import requests
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs import assignments
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template, list_templates, placed
+from muster.strategies.platform.placements import KNOWN, Node, Role
+from muster.strategies.roles import memories
+from muster.strategies.roles.tolerations import tolerates
 
 __all__ = ["Nodes", "check_roles"]
 

@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.checks import contradictions
-from strategies.documents import labels, loose
-from strategies.documents.paths import Path
-from strategies.roles.affinities import REQUIRED
+from muster.strategies.checks import contradictions
+from muster.strategies.documents import labels, loose
+from muster.strategies.documents.paths import Path
+from muster.strategies.roles.affinities import REQUIRED
 
 __all__ = ["Fault", "faults"]
 

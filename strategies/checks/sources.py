@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from strategies.documents import loose, quantities
-from strategies.documents.findings import beginning
-from strategies.documents.paths import Path
+from muster.strategies.documents import loose, quantities
+from muster.strategies.documents.findings import beginning
+from muster.strategies.documents.paths import Path
 
 __all__ = ["Fault", "faults", "lists_storage"]
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import loose, names
-from strategies.documents.findings import Finding, note, warning
-from strategies.documents.paths import Path
-from strategies.jobs.templates import Template
-from strategies.launches.endless import Reader
+from muster.strategies.documents import loose, names
+from muster.strategies.documents.findings import Finding, note, warning
+from muster.strategies.documents.paths import Path
+from muster.strategies.jobs.templates import Template
+from muster.strategies.launches.endless import Reader
 
 __all__ = ["check", "faults"]
 

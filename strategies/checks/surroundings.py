@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from strategies.checks import profiles
-from strategies.documents import labels, loose
-from strategies.documents.paths import Path
+from muster.strategies.checks import profiles
+from muster.strategies.documents import labels, loose
+from muster.strategies.documents.paths import Path
 
 __all__ = ["Fault", "action", "env_from", "faults", "hooks", "key"]
 

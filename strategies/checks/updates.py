@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from strategies.documents import overrides, paths, quantities, trainjobs
-from strategies.documents.findings import Finding, warning
+from muster.strategies.documents import overrides, paths, quantities, trainjobs
+from muster.strategies.documents.findings import Finding, warning
 
 __all__ = ["check_update"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from strategies.checks.programs import Volumes
+from muster.strategies.checks.programs import Volumes
 
 __all__ = ["context_of", "root_image", "unreadable"]
 

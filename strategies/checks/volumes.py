@@ -13,13 +13,13 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.checks import sources
-from strategies.documents import loose, names, paths
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, find_spec, is_of_job, placed
-from strategies.launches import topologies
-from strategies.trainer import ml_policies
+from muster.strategies.checks import sources
+from muster.strategies.documents import loose, names, paths
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template, find_spec, is_of_job, placed
+from muster.strategies.launches import topologies
+from muster.strategies.trainer import ml_policies
 
 __all__ = ["check", "count", "named", "together"]
 

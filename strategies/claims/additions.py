@@ -6,12 +6,12 @@ suspend and resume, and `restores` then removes it again. Everything else is add
 
 from __future__ import annotations
 
-from strategies.changes.changes import Changes
-from strategies.claims import plans
-from strategies.claims.plans import ClaimPlan, Use
-from strategies.documents import names
-from strategies.documents.paths import Absent, Path
-from strategies.jobs.jobs import Job
+from muster.strategies.changes.changes import Changes
+from muster.strategies.claims import plans
+from muster.strategies.claims.plans import ClaimPlan, Use
+from muster.strategies.documents import names
+from muster.strategies.documents.paths import Absent, Path
+from muster.strategies.jobs.jobs import Job
 
 __all__ = ["enforce"]
 

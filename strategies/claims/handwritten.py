@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.claims import leftovers
-from strategies.claims.plans import ClaimPlan
-from strategies.claims.requests import ClaimRequest
-from strategies.documents import names
-from strategies.documents.findings import Finding, error, warning
-from strategies.documents.paths import Path
-from strategies.documents.pods import CLAIM_SOURCES
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
-from strategies.platform.supplies import Named
+from muster.strategies.claims import leftovers
+from muster.strategies.claims.plans import ClaimPlan
+from muster.strategies.claims.requests import ClaimRequest
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.pods import CLAIM_SOURCES
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template
+from muster.strategies.platform.supplies import Named
 
 __all__ = ["check", "find_named"]
 
@@ -115,7 +115,7 @@ def _unrequested(job: Job, template: Template) -> Iterator[Finding]:
 
 
 def _sliced(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]]) -> Iterator[Finding]:
-    """Warn about several MIG slices in one pod; see `strategies.platform.devices`."""
+    """Warn about several MIG slices in one pod; see `muster.strategies.platform.devices`."""
     slices = sum(named.slices for named in (find_named(job, each) for each in own.values()) if named is not None)
     if slices > 1:
         message = (

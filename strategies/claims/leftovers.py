@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from strategies.claims.requests import ClaimRequest, is_of
-from strategies.documents import names
-from strategies.documents.findings import Finding, error, warning
-from strategies.documents.paths import Path
-from strategies.documents.pods import ResourceRequirements
-from strategies.jobs.jobs import Job
-from strategies.platform import devices
-from strategies.platform.profiles import Profile
-from strategies.platform.supplies import DeviceClass
+from muster.strategies.claims.requests import ClaimRequest, is_of
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.pods import ResourceRequirements
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.platform import devices
+from muster.strategies.platform.profiles import Profile
+from muster.strategies.platform.supplies import DeviceClass
 
 __all__ = ["Verdict", "judge"]
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents.findings import Finding, error, note
-from strategies.documents.pods import CLAIM_SOURCES
+from muster.strategies.documents.findings import Finding, error, note
+from muster.strategies.documents.pods import CLAIM_SOURCES
 
 __all__ = ["AskedClaim", "read"]
 

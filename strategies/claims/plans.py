@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.claims import leftovers, requests
-from strategies.claims.notations import AskedClaim
-from strategies.claims.requests import ClaimRequest
-from strategies.documents import names
-from strategies.documents.findings import Finding, Severity, error
-from strategies.documents.paths import Path
-from strategies.jobs.jobs import Job, remembered, remembered_for_part
-from strategies.platform.profiles import Profile, template_name
+from muster.strategies.claims import leftovers, requests
+from muster.strategies.claims.notations import AskedClaim
+from muster.strategies.claims.requests import ClaimRequest
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, Severity, error
+from muster.strategies.documents.paths import Path
+from muster.strategies.jobs.jobs import Job, remembered, remembered_for_part
+from muster.strategies.platform.profiles import Profile, template_name
 
 __all__ = ["POD_CLAIM", "ClaimPlan", "Use", "is_queued", "plan_claims", "plan_part", "training"]
 

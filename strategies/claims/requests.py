@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from strategies.claims.notations import AskedClaim, read
-from strategies.documents import loose, names, paths
-from strategies.documents.findings import Finding, warning
-from strategies.documents.paths import Path
-from strategies.documents.pods import ResourceRequirements
-from strategies.jobs import assignments, templates
-from strategies.jobs.jobs import Job, remembered
-from strategies.jobs.templates import Template
-from strategies.platform import devices
-from strategies.platform.profiles import Profile, has_claim, template_name
+from muster.strategies.claims.notations import AskedClaim, read
+from muster.strategies.documents import loose, names, paths
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.pods import ResourceRequirements
+from muster.strategies.jobs import assignments, templates
+from muster.strategies.jobs.jobs import Job, remembered
+from muster.strategies.jobs.templates import Template
+from muster.strategies.platform import devices
+from muster.strategies.platform.profiles import Profile, has_claim, template_name
 
 __all__ = ["NO_PROFILE", "ClaimRequest", "homeless", "is_of", "list_requests", "may_ask", "of_part", "of_training"]
 

@@ -6,6 +6,6 @@ may hold any others. `shapes` reports members of the wrong type once, so that al
 
 from __future__ import annotations
 
-from strategies.documents import pods, runtimes, shapes, trainjobs
+from muster.strategies.documents import pods, runtimes, shapes, trainjobs
 
 __all__ = ["pods", "runtimes", "shapes", "trainjobs"]

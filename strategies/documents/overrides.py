@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import loose, paths
-from strategies.documents.paths import Path
+from muster.strategies.documents import loose, paths
+from muster.strategies.documents.paths import Path
 
 __all__ = ["META", "OLDER", "OVERRIDES", "PATCHES", "Entry", "entries", "of_pods", "patches", "spelled"]
 

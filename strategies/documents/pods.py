@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from strategies.documents import names
-from strategies.documents.paths import Path
+from muster.strategies.documents import names
+from muster.strategies.documents.paths import Path
 
 __all__ = [
     "CLAIM_SOURCES",

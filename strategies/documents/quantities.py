@@ -12,7 +12,7 @@ import re
 from fractions import Fraction
 from math import ceil, floor
 
-from strategies.documents.findings import beginning
+from muster.strategies.documents.findings import beginning
 
 __all__ = ["count", "exact", "value", "whole"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from strategies.documents import names, pods
-from strategies.documents.paths import Path
-from strategies.documents.trainer_versions import NEWEST, Version
+from muster.strategies.documents import names, pods
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.trainer_versions import NEWEST, Version
 
 __all__ = ["Runtime", "Source"]
 

@@ -12,9 +12,9 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from strategies.documents import paths
-from strategies.documents.findings import Finding, error
-from strategies.documents.paths import Path
+from muster.strategies.documents import paths
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.documents.paths import Path
 
 __all__ = ["check"]
 

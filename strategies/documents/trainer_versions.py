@@ -1,7 +1,7 @@
 """Versions of Kubeflow Trainer that clusters have, and in what each makes other JobSets of the same job.
 
 `tests/golden` holds what the code of each version answers. Which members a version knows is in the schemas of
-`webhook.cli.schemas`; here is only what its controller does with them.
+`muster.webhook.cli.schemas`; here is only what its controller does with them.
 """
 
 from __future__ import annotations

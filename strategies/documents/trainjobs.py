@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 
-from strategies.documents import names
-from strategies.documents.pods import EnvVar, ResourceRequirements
+from muster.strategies.documents import names
+from muster.strategies.documents.pods import EnvVar, ResourceRequirements
 
 __all__ = ["RUNTIME_KINDS", "RuntimeRef", "Trainer", "is_supported", "runtime_ref", "trainer"]
 

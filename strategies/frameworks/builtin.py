@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import strategies.frameworks.samplers
-import strategies.frameworks.torch
-import strategies.frameworks.torchtune
-import strategies.frameworks.vllm  # noqa: F401  # importing registers
-from strategies.frameworks.default import DefaultStrategy
-from strategies.plugins.registry import Registry
+import muster.strategies.frameworks.samplers
+import muster.strategies.frameworks.torch
+import muster.strategies.frameworks.torchtune
+import muster.strategies.frameworks.vllm  # noqa: F401  # importing registers
+from muster.strategies.frameworks.default import DefaultStrategy
+from muster.strategies.plugins.registry import Registry
 
 __all__ = ["load"]
 

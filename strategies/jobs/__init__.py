@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from strategies.jobs.jobs import Job, Settings
+from muster.strategies.jobs.jobs import Job, Settings
 
 __all__ = ["Job", "Settings"]

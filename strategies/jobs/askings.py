@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from strategies.documents import loose, names
+from muster.strategies.documents import loose, names
 
 __all__ = ["of_job", "read"]
 

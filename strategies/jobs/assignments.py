@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
+from muster.strategies.documents import names
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template
 
 __all__ = ["Assignment", "find_assignment", "within"]
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from strategies.documents import names
-from strategies.documents.pods import Container
-from strategies.jobs.programs import Identify, Kind, Program
-from strategies.platform import devices
+from muster.strategies.documents import names
+from muster.strategies.documents.pods import Container
+from muster.strategies.jobs.programs import Identify, Kind, Program
+from muster.strategies.platform import devices
 
 __all__ = ["choose", "holds_devices", "is_aside", "program"]
 

@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from strategies.changes.changes import Changes
-from strategies.documents import pods, trainjobs
-from strategies.documents.paths import Path
-from strategies.documents.runtimes import Runtime
-from strategies.jobs import askings, parts, programs
-from strategies.jobs.memories import remembered, remembered_for_all
-from strategies.jobs.parts import Parts
-from strategies.platform.placements import Role
-from strategies.platform.supplies import NOTHING, Supply
-from strategies.trainer import resources, runtime_patches
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import pods, trainjobs
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.jobs import askings, parts, programs
+from muster.strategies.jobs.memories import remembered, remembered_for_all
+from muster.strategies.jobs.parts import Parts
+from muster.strategies.platform.placements import Role
+from muster.strategies.platform.supplies import NOTHING, Supply
+from muster.strategies.trainer import resources, runtime_patches
 
 __all__ = [
     "MOST_TOGETHER",

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from strategies.changes.changes import Changes
+from muster.strategies.changes.changes import Changes
 
 __all__ = ["remembered", "remembered_for_all"]
 

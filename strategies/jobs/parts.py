@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names, pods
-from strategies.documents.paths import Path
-from strategies.jobs import askings, containers
-from strategies.jobs.programs import Identify, Kind, Program
+from muster.strategies.documents import names, pods
+from muster.strategies.documents.paths import Path
+from muster.strategies.jobs import askings, containers
+from muster.strategies.jobs.programs import Identify, Kind, Program
 
 __all__ = ["Parts", "beside", "find", "is_apart"]
 

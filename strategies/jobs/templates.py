@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import loose, names, paths, pods, trainjobs
-from strategies.documents.findings import Finding, quoted
-from strategies.documents.paths import Absent, Path
-from strategies.documents.runtimes import Runtime
-from strategies.jobs import containers, programs
-from strategies.jobs.jobs import Job, remembered_for_all
-from strategies.trainer import resources, runtime_patches
+from muster.strategies.documents import loose, names, paths, pods, trainjobs
+from muster.strategies.documents.findings import Finding, quoted
+from muster.strategies.documents.paths import Absent, Path
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.jobs import containers, programs
+from muster.strategies.jobs.jobs import Job, remembered_for_all
+from muster.strategies.trainer import resources, runtime_patches
 
 __all__ = ["Template", "find_spec", "find_template", "is_of_job", "list_templates", "placed"]
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents.findings import beginning
+from muster.strategies.documents.findings import beginning
 
 __all__ = ["PRESETS", "AccelerateWorld", "read_accelerate", "read_trl"]
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.documents.findings import beginning
-from strategies.launches.launches import Launch
+from muster.strategies.documents.findings import beginning
+from muster.strategies.launches.launches import Launch
 
 __all__ = ["CONFIGS", "DEFAULT_PLACE", "doubt", "fault", "of_launch", "read"]
 

@@ -13,14 +13,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from strategies.documents import names, pods
-from strategies.documents.findings import Finding, beginning, error, note, warning
-from strategies.documents.quantities import whole
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.launches import accelerate_files, coordinators, topologies
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.written import LOOPBACK, REFERENCE, Seen, Written
+from muster.strategies.documents import names, pods
+from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import accelerate_files, coordinators, topologies
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.written import LOOPBACK, REFERENCE, Seen, Written
 
 __all__ = ["OPTIONS", "VARIABLES", "Place", "check", "find", "host_of", "is_number", "judge", "will_be_c10d"]
 

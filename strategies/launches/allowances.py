@@ -7,7 +7,7 @@ with the command line, so that many short ones may not take more than one long o
 
 from __future__ import annotations
 
-from strategies.launches.cursors import Unreadable
+from muster.strategies.launches.cursors import Unreadable
 
 __all__ = ["Allowance"]
 

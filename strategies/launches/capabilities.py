@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import paths
-from strategies.documents.findings import Finding, warning
-from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
-from strategies.platform import generations
-from strategies.platform.generations import Generation
+from muster.strategies.documents import paths
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import sites, topologies
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
+from muster.strategies.platform import generations
+from muster.strategies.platform.generations import Generation
 
 __all__ = ["bound", "check"]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.launches import Launch, Launcher
 
 __all__ = ["VARIABLES", "refused", "refused_variable"]
 

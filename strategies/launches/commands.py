@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from strategies.launches.statuses import Loss
+from muster.strategies.launches.statuses import Loss
 
 __all__ = ["BEHIND", "Choice", "Command"]
 

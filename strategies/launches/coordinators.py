@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strategies.documents import names, pods, quantities
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.jobs import Job, follow_parts, remembered
-from strategies.jobs.templates import find_spec
-from strategies.launches import topologies
+from muster.strategies.documents import names, pods, quantities
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs.jobs import Job, follow_parts, remembered
+from muster.strategies.jobs.templates import find_spec
+from muster.strategies.launches import topologies
 
 __all__ = ["Coordinator", "find_coordinator", "find_port", "is_elsewhere", "is_trainers", "validate"]
 

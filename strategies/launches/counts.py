@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import names, pods, quantities
-from strategies.documents.findings import Finding, beginning, error, note, warning
-from strategies.jobs.jobs import Job
-from strategies.launches import (
+from muster.strategies.documents import names, pods, quantities
+from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import (
     choices,
     launches,
     quotes,
@@ -25,11 +25,11 @@ from strategies.launches import (
     visibilities,
     worlds,
 )
-from strategies.launches.launches import Launcher
-from strategies.launches.sites import Site
-from strategies.launches.topologies import Topology
-from strategies.launches.worlds import World
-from strategies.trainer import resources
+from muster.strategies.launches.launches import Launcher
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.topologies import Topology
+from muster.strategies.launches.worlds import World
+from muster.strategies.trainer import resources
 
 __all__ = ["check_counts", "compare", "idle"]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
-from strategies.launches.trees import Word
+from muster.strategies.launches.trees import Word
 
 __all__ = ["Cursor", "Unreadable"]
 

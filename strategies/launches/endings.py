@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from strategies.documents import pods
-from strategies.documents.findings import Finding, beginning, error, note, warning
-from strategies.jobs.jobs import Job
-from strategies.launches import endless, quotes, sites
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
-from strategies.launches.statuses import Loss
+from muster.strategies.documents import pods
+from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import endless, quotes, sites
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.statuses import Loss
 
 __all__ = ["check"]
 

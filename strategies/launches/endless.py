@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from strategies.documents import pods
-from strategies.jobs.jobs import Job
-from strategies.launches import launches, shells
-from strategies.launches.commands import Command
-from strategies.launches.invocations import invoked
-from strategies.launches.words import Scope
+from muster.strategies.documents import pods
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import launches, shells
+from muster.strategies.launches.commands import Command
+from muster.strategies.launches.invocations import invoked
+from muster.strategies.launches.words import Scope
 
 __all__ = ["Reader", "never_ends", "of_job", "runs_for_ever"]
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from strategies.documents import quantities
-from strategies.documents.pods import EnvVar
+from muster.strategies.documents import quantities
+from muster.strategies.documents.pods import EnvVar
 
 __all__ = ["known"]
 

@@ -1,6 +1,6 @@
 """Expansions: what becomes of a reference to a variable of the container, as far as the documents of a job tell.
 
-A launch holds `$(NAME)` for a variable, and `${NAME:-word}` for one with a default (`strategies.launches.words`). Both
+A launch holds `$(NAME)` for a variable, and `${NAME:-word}` for one with a default (`muster.strategies.launches.words`). Both
 mean the container's env, also where the shell has changed the variable since.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from strategies.documents import names
-from strategies.documents.quantities import whole
+from muster.strategies.documents import names
+from muster.strategies.documents.quantities import whole
 
 __all__ = ["compute", "expand", "resolve", "resolve_own", "take_defaults"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from strategies.documents import names
-from strategies.documents.findings import Finding, note
-from strategies.documents.quantities import whole
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.launches import addresses, coordinators, sites, topologies
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.written import Seen
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, note
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import addresses, coordinators, sites, topologies
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.written import Seen
 
 __all__ = ["Opened", "check", "opened"]
 

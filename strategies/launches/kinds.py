@@ -1,4 +1,4 @@
-"""Kinds: what a command line starts, as `strategies.jobs.parts` needs it to find the training of a JobSet."""
+"""Kinds: what a command line starts, as `muster.strategies.jobs.parts` needs it to find the training of a JobSet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from strategies.documents import names
-from strategies.jobs.programs import Kind, Program
-from strategies.launches import launches, readings
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.readings import Reading
+from muster.strategies.documents import names
+from muster.strategies.jobs.programs import Kind, Program
+from muster.strategies.launches import launches, readings
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.readings import Reading
 
 __all__ = ["identify"]
 

@@ -2,7 +2,7 @@
 
 The command never decides which strategy is used, but a strategy may only rewrite a command that it understands. `parse`
 names the launcher, its own options and the program behind it; an unknown launcher is `OTHER`. The options of each
-launcher are in `strategies.launches.tables`, with their sources.
+launcher are in `muster.strategies.launches.tables`, with their sources.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from strategies.launches import tables
-from strategies.launches.options import Table, split
-from strategies.launches.statuses import Loss
+from muster.strategies.launches import tables
+from muster.strategies.launches.options import Table, split
+from muster.strategies.launches.statuses import Loss
 
 __all__ = ["MAX_WORDS", "SHELLS", "STRICT", "Launch", "Launcher", "parse", "program"]
 

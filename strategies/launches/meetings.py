@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from strategies.documents import names
-from strategies.documents.findings import Finding, beginning, error, note, warning
-from strategies.documents.paths import field
-from strategies.documents.quantities import whole
-from strategies.jobs.jobs import Job
-from strategies.launches import addresses, coordinators, probes, ranks, references, sites, topologies
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.written import LOOPBACK, Seen, Written
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.documents.paths import field
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import addresses, coordinators, probes, ranks, references, sites, topologies
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.written import LOOPBACK, Seen, Written
 
 __all__ = ["check_meetings"]
 

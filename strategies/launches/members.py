@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strategies.documents import loose, names, paths, pods
-from strategies.documents.findings import Finding, error, note, warning
-from strategies.jobs import containers, parts
-from strategies.jobs.jobs import Job
-from strategies.jobs.programs import Kind
-from strategies.launches import launches, neighbours, quotes, sites, topologies
-from strategies.launches.launches import Launcher
+from muster.strategies.documents import loose, names, paths, pods
+from muster.strategies.documents.findings import Finding, error, note, warning
+from muster.strategies.jobs import containers, parts
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.programs import Kind
+from muster.strategies.launches import launches, neighbours, quotes, sites, topologies
+from muster.strategies.launches.launches import Launcher
 
 __all__ = ["check"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strategies.documents import names, paths, pods
-from strategies.documents.findings import Finding, note, warning
-from strategies.jobs import containers, parts
-from strategies.jobs.jobs import Job
-from strategies.jobs.programs import Kind
-from strategies.launches import addresses, endless, readings, topologies
+from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents.findings import Finding, note, warning
+from muster.strategies.jobs import containers, parts
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.programs import Kind
+from muster.strategies.launches import addresses, endless, readings, topologies
 
 __all__ = ["check"]
 

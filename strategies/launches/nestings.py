@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from strategies.documents.findings import beginning
-from strategies.launches import launches
-from strategies.launches.launches import Launch, Launcher
+from muster.strategies.documents.findings import beginning
+from muster.strategies.launches import launches
+from muster.strategies.launches.launches import Launch, Launcher
 
 __all__ = ["Nesting", "find"]
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from strategies.documents import paths, pods
-from strategies.documents.findings import Finding, error, quoted, warning
-from strategies.jobs.jobs import Job
-from strategies.launches import addresses, coordinators, sites, topologies
-from strategies.launches.sites import Site
-from strategies.launches.written import Seen
+from muster.strategies.documents import paths, pods
+from muster.strategies.documents.findings import Finding, error, quoted, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import addresses, coordinators, sites, topologies
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.written import Seen
 
 __all__ = ["check"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import pods
-from strategies.documents.quantities import whole
+from muster.strategies.documents import pods
+from muster.strategies.documents.quantities import whole
 
 __all__ = ["ENDING", "of_the_meeting"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strategies.launches.launches import Launch, Launcher, program
+from muster.strategies.launches.launches import Launch, Launcher, program
 
 __all__ = ["is_preparation", "is_training", "runs_nothing"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from strategies.launches import trees
+from muster.strategies.launches import trees
 
 __all__ = ["is_test", "names"]
 

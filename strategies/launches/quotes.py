@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from strategies.launches.launches import Launch, Launcher, parse
+from muster.strategies.launches.launches import Launch, Launcher, parse
 
 __all__ = ["command", "flag", "launch", "program", "variable"]
 

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from strategies.documents import names, pods
-from strategies.documents.pods import EnvVar, Place
-from strategies.jobs.jobs import Job, follow_parts, followed, keep, remembered_for_place
-from strategies.launches import topologies
-from strategies.launches.launches import Launch
+from muster.strategies.documents import names, pods
+from muster.strategies.documents.pods import EnvVar, Place
+from muster.strategies.jobs.jobs import Job, follow_parts, followed, keep, remembered_for_place
+from muster.strategies.launches import topologies
+from muster.strategies.launches.launches import Launch
 
 __all__ = [
     "Source",

@@ -15,16 +15,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.launches import launches, quotes, shells, spawns, wrappers
-from strategies.launches.accelerate_files import DEFAULT_PLACE
-from strategies.launches.allowances import Allowance
-from strategies.launches.commands import BEHIND, Choice, Command
-from strategies.launches.invocations import Invocation, invoked
-from strategies.launches.launches import SHELLS, Launch, Launcher
-from strategies.launches.options import split, table
-from strategies.launches.programs import is_preparation, is_training, runs_nothing
-from strategies.launches.statuses import Loss
-from strategies.launches.words import Loose, Scope
+from muster.strategies.launches import launches, quotes, shells, spawns, wrappers
+from muster.strategies.launches.accelerate_files import DEFAULT_PLACE
+from muster.strategies.launches.allowances import Allowance
+from muster.strategies.launches.commands import BEHIND, Choice, Command
+from muster.strategies.launches.invocations import Invocation, invoked
+from muster.strategies.launches.launches import SHELLS, Launch, Launcher
+from muster.strategies.launches.options import split, table
+from muster.strategies.launches.programs import is_preparation, is_training, runs_nothing
+from muster.strategies.launches.statuses import Loss
+from muster.strategies.launches.words import Loose, Scope
 
 __all__ = ["FILES", "Reading", "read"]
 

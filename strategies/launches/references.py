@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from strategies.documents import names
-from strategies.documents.findings import beginning
-from strategies.jobs.jobs import Job
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import beginning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
 
 __all__ = ["Left", "left_as_written"]
 

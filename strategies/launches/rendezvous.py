@@ -14,15 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.documents import names, paths, pods, quantities
-from strategies.documents.findings import warning
-from strategies.documents.pods import EnvVar
-from strategies.jobs.jobs import Job, Rendezvous
-from strategies.jobs.programs import Kind
-from strategies.launches import coordinators, ranks, sites, topologies, worlds
-from strategies.launches.launches import Launch, Launcher
-from strategies.trainer import resources
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import names, paths, pods, quantities
+from muster.strategies.documents.findings import warning
+from muster.strategies.documents.pods import EnvVar
+from muster.strategies.jobs.jobs import Job, Rendezvous
+from muster.strategies.jobs.programs import Kind
+from muster.strategies.launches import coordinators, ranks, sites, topologies, worlds
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.trainer import resources
 
 __all__ = ["Choice", "choose", "enforce"]
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import paths, pods
-from strategies.documents.findings import Finding, note
-from strategies.documents.paths import Path
-from strategies.documents.quantities import whole
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.launches import ranks, rendezvous, sites, topologies
-from strategies.launches.launches import Launch, Launcher
+from muster.strategies.documents import paths, pods
+from muster.strategies.documents.findings import Finding, note
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import ranks, rendezvous, sites, topologies
+from muster.strategies.launches.launches import Launch, Launcher
 
 __all__ = ["check"]
 

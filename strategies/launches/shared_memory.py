@@ -11,12 +11,12 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from strategies.documents import mounts, pods, quantities
-from strategies.documents.findings import Finding, note
-from strategies.documents.paths import field
-from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies, worlds
-from strategies.launches.launches import Launch, Launcher
+from muster.strategies.documents import mounts, pods, quantities
+from muster.strategies.documents.findings import Finding, note
+from muster.strategies.documents.paths import field
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import sites, topologies, worlds
+from muster.strategies.launches.launches import Launch, Launcher
 
 __all__ = ["check", "judge"]
 

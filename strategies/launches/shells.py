@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from strategies.launches import outputs, questions, statuses, syntax, trees
-from strategies.launches.allowances import Allowance
-from strategies.launches.commands import BEHIND, Choice, Command
-from strategies.launches.cursors import Unreadable
-from strategies.launches.invocations import set_options
-from strategies.launches.statuses import Loss, Status
-from strategies.launches.trees import Part, Script
-from strategies.launches.words import Scope, Value, Words
+from muster.strategies.launches import outputs, questions, statuses, syntax, trees
+from muster.strategies.launches.allowances import Allowance
+from muster.strategies.launches.commands import BEHIND, Choice, Command
+from muster.strategies.launches.cursors import Unreadable
+from muster.strategies.launches.invocations import set_options
+from muster.strategies.launches.statuses import Loss, Status
+from muster.strategies.launches.trees import Part, Script
+from muster.strategies.launches.words import Scope, Value, Words
 
 __all__ = ["DECLARING", "walk"]
 

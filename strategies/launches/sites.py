@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.documents import names
-from strategies.documents.paths import Path, field
-from strategies.documents.pods import Container, EnvVar
-from strategies.jobs.jobs import Job, remembered_for_part
-from strategies.launches import environments, launches, readings
-from strategies.launches.launches import Launch
-from strategies.launches.readings import Reading
-from strategies.trainer.resources import merge_resources
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import names
+from muster.strategies.documents.paths import Path, field
+from muster.strategies.documents.pods import Container, EnvVar
+from muster.strategies.jobs.jobs import Job, remembered_for_part
+from muster.strategies.launches import environments, launches, readings
+from muster.strategies.launches.launches import Launch
+from muster.strategies.launches.readings import Reading
+from muster.strategies.trainer.resources import merge_resources
 
 __all__ = ["Site", "find_site"]
 

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names, pods
-from strategies.documents.findings import Finding, beginning, error, note, warning
-from strategies.documents.quantities import whole
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.launches import launches, quotes, sites, topologies
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
-from strategies.platform import devices
-from strategies.trainer import resources
+from muster.strategies.documents import names, pods
+from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import launches, quotes, sites, topologies
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
+from muster.strategies.platform import devices
+from muster.strategies.trainer import resources
 
 __all__ = ["HOSTFILE", "check"]
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.launches import Launch, Launcher
 
 __all__ = ["UNSEEN", "call", "find", "read"]
 

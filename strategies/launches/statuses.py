@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from strategies.launches import trees
+from muster.strategies.launches import trees
 
 __all__ = ["Follower", "Loss", "Status", "deciders", "followers", "reads_statuses"]
 

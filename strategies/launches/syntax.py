@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from strategies.launches.cursors import Unreadable
-from strategies.launches.trees import (
+from muster.strategies.launches.cursors import Unreadable
+from muster.strategies.launches.trees import (
     AndOr,
     Arithmetic,
     Assignment,
@@ -30,7 +30,7 @@ from strategies.launches.trees import (
     Statement,
     Word,
 )
-from strategies.launches.word_syntax import REDIRECT, WordParser
+from muster.strategies.launches.word_syntax import REDIRECT, WordParser
 
 __all__ = ["assigned", "parse"]
 

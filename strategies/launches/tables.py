@@ -5,7 +5,7 @@ Where a launcher's parser could be imported, its table was printed from it, not 
 
 from __future__ import annotations
 
-from strategies.launches.options import Table, table
+from muster.strategies.launches.options import Table, table
 
 __all__ = [
     "ACCELERATE",

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from strategies.claims import plans
-from strategies.documents import names, pods, quantities
-from strategies.jobs.jobs import Job, follow_parts, keep, remembered, remembered_for_part, remembered_for_place
-from strategies.launches.launches import Launch, Launcher
-from strategies.platform import devices
-from strategies.trainer import ml_policies, resources
+from muster.strategies.claims import plans
+from muster.strategies.documents import names, pods, quantities
+from muster.strategies.jobs.jobs import Job, follow_parts, keep, remembered, remembered_for_part, remembered_for_place
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.platform import devices
+from muster.strategies.trainer import ml_policies, resources
 
 __all__ = [
     "Topology",

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from strategies.documents import names
-from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.documents.quantities import whole
-from strategies.jobs.jobs import Job
-from strategies.launches import addresses, counts, quotes, sites, topologies
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.written import Seen
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import addresses, counts, quotes, sites, topologies
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.written import Seen
 
 __all__ = ["check"]
 

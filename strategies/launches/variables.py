@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from strategies.documents import pods
-from strategies.documents.findings import Finding, beginning, error, warning
-from strategies.documents.quantities import whole
-from strategies.jobs.jobs import Job
-from strategies.launches import choices, sites, topologies
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
+from muster.strategies.documents import pods
+from muster.strategies.documents.findings import Finding, beginning, error, warning
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import choices, sites, topologies
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
 
 __all__ = ["check", "refused"]
 

@@ -13,15 +13,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from strategies.documents import names, pods, quantities
-from strategies.documents.findings import Finding, beginning, note, warning
-from strategies.documents.paths import field
-from strategies.jobs.jobs import Job
-from strategies.launches import topologies
-from strategies.launches.launches import Launcher
-from strategies.launches.sites import Site
-from strategies.launches.topologies import Topology
-from strategies.launches.worlds import World
+from muster.strategies.documents import names, pods, quantities
+from muster.strategies.documents.findings import Finding, beginning, note, warning
+from muster.strategies.documents.paths import field
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import topologies
+from muster.strategies.launches.launches import Launcher
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.topologies import Topology
+from muster.strategies.launches.worlds import World
 
 __all__ = ["VARIABLES", "check", "check_named", "check_others"]
 

@@ -9,8 +9,8 @@ import abc
 import re
 from typing import Self
 
-from strategies.launches.cursors import Cursor
-from strategies.launches.trees import Part, Redirect, Script, Word
+from muster.strategies.launches.cursors import Cursor
+from muster.strategies.launches.trees import Part, Redirect, Script, Word
 
 __all__ = ["REDIRECT", "WordParser"]
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from strategies.launches.allowances import Allowance
-from strategies.launches.cursors import Unreadable
-from strategies.launches.programs import is_preparation
-from strategies.launches.trees import Part, Word
+from muster.strategies.launches.allowances import Allowance
+from muster.strategies.launches.cursors import Unreadable
+from muster.strategies.launches.programs import is_preparation
+from muster.strategies.launches.trees import Part, Word
 
 __all__ = ["Loose", "Scope", "Value", "Words"]
 

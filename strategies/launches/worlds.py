@@ -3,7 +3,7 @@
 A topology is what the job means; a world is what its command line makes of that: flags first, then the env that Trainer
 and Muster set, then the launcher's defaults. Where a number cannot be seen, it is None and `unknown` says why. Sources:
 torch 2.13 `torch/distributed/run.py`, torchtune 0.6.1 `torchtune/_cli/run.py`, deepspeed 0.18 `launcher/runner.py`; for
-accelerate see `strategies.launches.accelerate`.
+accelerate see `muster.strategies.launches.accelerate`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from strategies.documents import names
-from strategies.documents.findings import beginning
-from strategies.documents.quantities import whole
-from strategies.jobs.jobs import Job, follow_parts, keep
-from strategies.launches import (
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import beginning
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs.jobs import Job, follow_parts, keep
+from muster.strategies.launches import (
     accelerate,
     accelerate_files,
     expansions,
@@ -29,11 +29,11 @@ from strategies.launches import (
     tables,
     topologies,
 )
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
-from strategies.launches.topologies import Topology
-from strategies.platform.devices import Devices
-from strategies.trainer import recipes
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.topologies import Topology
+from muster.strategies.platform.devices import Devices
+from muster.strategies.trainer import recipes
 
 __all__ = ["World", "counts_devices", "find_world", "read_world", "worlds_of"]
 

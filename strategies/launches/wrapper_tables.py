@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from strategies.launches.options import Table, table
+from muster.strategies.launches.options import Table, table
 
 __all__ = ["GDB", "MODULES", "PROGRAMS", "SCRIPTS", "Wrapper"]
 

@@ -12,10 +12,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from strategies.launches import launches, quotes
-from strategies.launches.launches import Launcher
-from strategies.launches.options import Options, split
-from strategies.launches.wrapper_tables import GDB, MODULES, PROGRAMS, SCRIPTS, Wrapper
+from muster.strategies.launches import launches, quotes
+from muster.strategies.launches.launches import Launcher
+from muster.strategies.launches.options import Options, split
+from muster.strategies.launches.wrapper_tables import GDB, MODULES, PROGRAMS, SCRIPTS, Wrapper
 
 __all__ = ["Peeled", "known", "peel"]
 

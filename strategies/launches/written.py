@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from strategies.documents import names, pods
-from strategies.jobs.jobs import Job
-from strategies.launches import expansions
-from strategies.launches.launches import Launch
-from strategies.launches.sites import Site
+from muster.strategies.documents import names, pods
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import expansions
+from muster.strategies.launches.launches import Launch
+from muster.strategies.launches.sites import Site
 
 __all__ = ["LOOPBACK", "REFERENCE", "Seen", "Written"]
 
@@ -116,7 +116,7 @@ class Seen:
         return REFERENCE.sub(known, text) if "$" in text else text
 
     def defaulted(self, text: str) -> str:
-        """Take the defaults of variables that nothing sets; see `strategies.launches.expansions`."""
+        """Take the defaults of variables that nothing sets; see `muster.strategies.launches.expansions`."""
         if "${" not in text or self.place.container.get("envFrom"):
             return text
         every = {name: self.variable(None, name) for name in self.site.variables if name is not None}

@@ -1,4 +1,4 @@
-"""Devices: how many of them a pod gets. What Trainer counts instead is in `strategies.trainer.resources`.
+"""Devices: how many of them a pod gets. What Trainer counts instead is in `muster.strategies.trainer.resources`.
 
 A pod can use only one of several MIG slices: CUDA shows a process one slice, whatever its container holds (NVIDIA MIG
 user guide, device enumeration), so a second rank fails with an invalid device ordinal (pytorch/pytorch#130181).
@@ -24,8 +24,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import quantities
-from strategies.documents.pods import ResourceRequirements
+from muster.strategies.documents import quantities
+from muster.strategies.documents.pods import ResourceRequirements
 
 __all__ = [
     "PERCENTAGES",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import loose
+from muster.strategies.documents import loose
 
 __all__ = ["Generation", "find"]
 

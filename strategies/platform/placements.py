@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from strategies.documents import quantities
+from muster.strategies.documents import quantities
 
 __all__ = ["KNOWN", "Node", "Role", "node"]
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names
-from strategies.documents.findings import beginning
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import beginning
 
 __all__ = ["COUNT", "Seat", "SeatsError", "count_of", "format_seats", "parse_seats", "seat_entries"]
 

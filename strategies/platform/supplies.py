@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strategies.documents.findings import Finding, note, warning
-from strategies.platform.devices import is_accelerator
-from strategies.platform.profiles import Profile, claim_names, has_claim
-from strategies.platform.seats import count_of, seat_entries
+from muster.strategies.documents.findings import Finding, note, warning
+from muster.strategies.platform.devices import is_accelerator
+from muster.strategies.platform.profiles import Profile, claim_names, has_claim
+from muster.strategies.platform.seats import count_of, seat_entries
 
 __all__ = ["IMPLICIT_PREFIX", "NOTHING", "DeviceClass", "Holder", "Named", "Supply", "holders"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from strategies.changes.changes import Changes
-from strategies.documents.findings import Finding
-from strategies.jobs.jobs import Job
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents.findings import Finding
+from muster.strategies.jobs.jobs import Job
 
 __all__ = ["FrameworkStrategy"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from strategies.plugins.protocols import FrameworkStrategy
+from muster.strategies.plugins.protocols import FrameworkStrategy
 
 __all__ = ["ENTRY_POINT_GROUP", "PluginError", "PluginImportError", "Registered", "Registry", "strategy"]
 

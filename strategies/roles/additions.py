@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.claims import requests
-from strategies.documents import names
-from strategies.documents.paths import Absent, Path
-from strategies.jobs import assignments
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, list_templates
-from strategies.platform.placements import KNOWN, Role
-from strategies.roles import affinities, memories, tolerations
+from muster.strategies.changes.changes import Changes
+from muster.strategies.claims import requests
+from muster.strategies.documents import names
+from muster.strategies.documents.paths import Absent, Path
+from muster.strategies.jobs import assignments
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template, list_templates
+from muster.strategies.platform.placements import KNOWN, Role
+from muster.strategies.roles import affinities, memories, tolerations
 
 __all__ = ["enforce"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.documents import names
-from strategies.documents.paths import Absent, Path
-from strategies.platform.placements import Role
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import names
+from muster.strategies.documents.paths import Absent, Path
+from muster.strategies.platform.placements import Role
 
 __all__ = ["REQUIRED", "is_empty", "keep_apart", "require"]
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.documents import quantities
-from strategies.jobs.templates import Template
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import quantities
+from muster.strategies.jobs.templates import Template
 
 __all__ = ["add", "planned", "request"]
 

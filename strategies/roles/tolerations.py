@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.documents.paths import Absent, Path
-from strategies.platform.placements import Role
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents.paths import Absent, Path
+from muster.strategies.platform.placements import Role
 
 __all__ = ["add", "covers", "tolerates"]
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from strategies.documents.paths import Path
+from muster.strategies.documents.paths import Path
 
 __all__ = ["Note", "merge", "upsert"]
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strategies.documents import names, pods
-from strategies.documents.runtimes import Runtime
-from strategies.documents.trainjobs import Trainer
-from strategies.trainer import resources
+from muster.strategies.documents import names, pods
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.documents.trainjobs import Trainer
+from muster.strategies.trainer import resources
 
 __all__ = ["count", "ignored", "parallelism", "volumes"]
 

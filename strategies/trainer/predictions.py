@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from strategies.documents import names, pods, trainjobs
-from strategies.documents.runtimes import Runtime
-from strategies.documents.trainer_versions import NEWEST
-from strategies.trainer import merges, ml_policies, resources, runtime_patches, torch_plugin
+from muster.strategies.documents import names, pods, trainjobs
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.documents.trainer_versions import NEWEST
+from muster.strategies.trainer import merges, ml_policies, resources, runtime_patches, torch_plugin
 
 __all__ = ["Prediction", "UnpredictableError", "job_name", "made_by", "predict"]
 

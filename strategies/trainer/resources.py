@@ -2,7 +2,7 @@
 
 Trainer counts a GPU by finding "gpu" in a resource name (`pkg/runtime/runtime.go` GetNumGPUPerNode), and looks at
 `resourcesPerNode` alone when it is set, although the pod gets the merge of it with the runtime's resources. It does not
-see MIG slices or DRA claims. What a pod really gets is counted in `strategies.platform.devices`.
+see MIG slices or DRA claims. What a pod really gets is counted in `muster.strategies.platform.devices`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from strategies.documents import names, pods, quantities, trainjobs
-from strategies.documents.pods import ResourceRequirements
-from strategies.documents.runtimes import Runtime
-from strategies.documents.trainjobs import Trainer
+from muster.strategies.documents import names, pods, quantities, trainjobs
+from muster.strategies.documents.pods import ResourceRequirements
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.documents.trainjobs import Trainer
 
 __all__ = [
     "AUTO",

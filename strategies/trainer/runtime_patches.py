@@ -12,10 +12,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import overrides, paths
-from strategies.documents.paths import Path
-from strategies.documents.runtimes import Runtime
-from strategies.trainer import merges
+from muster.strategies.documents import overrides, paths
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.trainer import merges
 
 __all__ = ["FIELDS", "apply", "find"]
 

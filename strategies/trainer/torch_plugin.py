@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.documents import names, pods, quantities, trainjobs
-from strategies.documents.runtimes import Runtime
-from strategies.trainer import merges, recipes, resources
+from muster.strategies.documents import names, pods, quantities, trainjobs
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.trainer import merges, recipes, resources
 
 __all__ = ["containers", "inject", "trainer_containers"]
 

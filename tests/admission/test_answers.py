@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import error, note, warning
-from strategies.changes.changes import Changes
+from muster.strategies import error, note, warning
+from muster.strategies.changes.changes import Changes
+from muster.webhook.admission import Decision, Mode, answer, answers, reviews
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster.memory import InMemoryReader
 from tests.support import admissions, jobs, limits, plugins
-from webhook.admission import Decision, Mode, answer, answers, reviews
-from webhook.admission.policies import Policy
-from webhook.cluster.memory import InMemoryReader
 
 WHY = {"rule": "test/rule", "reason": "because"}
 REQUEST = reviews.parse(orjson.dumps(admissions.make_review(jobs.make_trainjob())), "mutate")

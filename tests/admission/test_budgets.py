@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
+from muster.webhook.admission import budgets, decisions, reviews
+from muster.webhook.admission.budgets import Budget
+from muster.webhook.admission.policies import FrameworkPolicy, Mode
+from muster.webhook.cluster import readers
 from tests.support import acmes, admissions, jobs
 from tests.support.admissions import POLICY
-from webhook.admission import budgets, decisions, reviews
-from webhook.admission.budgets import Budget
-from webhook.admission.policies import FrameworkPolicy, Mode
-from webhook.cluster import readers
 
 BUDGET = Budget()
 BIG = "x" * (BUDGET.text + 1)

@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from strategies import error, warning
-from strategies.changes import changes
-from strategies.documents import findings
+from muster.strategies import error, warning
+from muster.strategies.changes import changes
+from muster.strategies.documents import findings
+from muster.webhook.admission import answers, inspections
+from muster.webhook.admission.policies import Mode
 from tests.support import acmes
-from webhook.admission import answers, inspections
-from webhook.admission.policies import Mode
 
 ODD = [error(f"spec.field{number}", number, "is odd", rule="acme/odd") for number in range(1000)]
 LIKELY = [warning(f"spec.field{number}", number, "is likely odd", rule="acme/odd") for number in range(1000)]

@@ -8,9 +8,9 @@ import orjson
 import pytest
 import yaml
 
+from muster.webhook.admission import governors, reviews
+from muster.webhook.cluster import readers
 from tests.support import admissions, jobs, upstream
-from webhook.admission import governors, reviews
-from webhook.cluster import readers
 
 FROZEN = jobs.make_runtime("frozen", framework="trl")
 LIVE = jobs.make_runtime("trl-distributed", framework="torch")

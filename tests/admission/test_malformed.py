@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.webhook.admission import ReviewError, accounts, answers, decisions, reviews
+from muster.webhook.audit import records, schemas
+from muster.webhook.cluster import readers
 from tests.support import admissions, generated, jobs, limits
-from webhook.admission import ReviewError, accounts, answers, decisions, reviews
-from webhook.audit import records, schemas
-from webhook.cluster import readers
 
 NOW = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 FRAMEWORKS = ("trl", "torch", "torchtune", "vllm", "jax")

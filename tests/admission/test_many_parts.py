@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from bench import largest
+from muster.webhook.admission import decisions, reviews
 from tests.support import admissions, jobs
-from webhook.admission import decisions, reviews
 
 
 def made(count, command, framework, **labels):

@@ -7,11 +7,11 @@ import itertools
 import orjson
 import pytest
 
-from strategies.frameworks import builtin
+from muster.strategies.frameworks import builtin
+from muster.webhook.admission import Mode, Policy, decisions, governors, reviews
+from muster.webhook.admission.policies import FrameworkPolicy
+from muster.webhook.cluster import readers
 from tests.support import admissions, jobs
-from webhook.admission import Mode, Policy, decisions, governors, reviews
-from webhook.admission.policies import FrameworkPolicy
-from webhook.cluster import readers
 
 REGISTRY = builtin.load(plugins=False)
 LABELS = [*(mode.value for mode in Mode), None, "", "Enforce", "on"]

@@ -7,8 +7,8 @@ import copy
 import orjson
 import pytest
 
+from muster.webhook.admission import decisions, reviews
 from tests.support import admissions, generated, jobs
-from webhook.admission import decisions, reviews
 
 ODD = [True, -1, 1.5, "x" * 300, [], {}, [[]], [{}], [None, 1, "a"], {"a": {"b": [1]}}]
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -7,8 +7,8 @@ import datetime
 import orjson
 import pytest
 
+from muster.webhook.admission import accounts, answers
 from tests.support import admissions, jobs
-from webhook.admission import accounts, answers
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 

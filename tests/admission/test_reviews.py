@@ -5,8 +5,8 @@ import copy
 import orjson
 import pytest
 
+from muster.webhook.admission import ReviewError, reviews
 from tests.support import admissions, jobs
-from webhook.admission import ReviewError, reviews
 
 JOB = jobs.make_trainjob(command=["trl", "sft"], numNodes=2)
 

@@ -12,7 +12,7 @@ from tests.support import acmes
 assert acmes.decide(acmes.acme(), "validate", plugin_budget=60.0).verdict == "allowed"
 """
 TOLD = """
-from webhook.admission import threads
+from muster.webhook.admission import threads
 def work():
     while True:
         pass
@@ -45,7 +45,7 @@ def test_a_debugger_goes_on_in_a_process_that_has(before):
 
 HANGS = """
 import sys, threading
-from webhook.admission import threads
+from muster.webhook.admission import threads
 gate = threading.Event()
 thread = threads.Ended(gate.wait, "hanging")
 thread.start()

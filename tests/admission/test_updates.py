@@ -7,8 +7,8 @@ import copy
 import orjson
 import pytest
 
+from muster.webhook.admission import decisions, reviews
 from tests.support import admissions, jobs
-from webhook.admission import decisions, reviews
 
 RUNTIME = jobs.make_runtime()
 WITH = jobs.make_trainjob(command=["torchrun", "x"], numNodes=2)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.audit import records
-from webhook.audit.log import chain
+from muster.webhook.audit import records
+from muster.webhook.audit.log import chain
 
 
 def _record(**fields):

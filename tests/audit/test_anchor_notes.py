@@ -10,17 +10,17 @@ import json
 
 import pytest
 
+from muster.webhook import configs
+from muster.webhook.audit.log import chain, files, notes
+from muster.webhook.audit.reading import anchors as expectations
+from muster.webhook.audit.reading import verification
+from muster.webhook.cluster import writes
+from muster.webhook.metrics import Metrics
+from muster.webhook.notices import anchors
+from muster.webhook.server import recorders
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
-from webhook import configs
-from webhook.audit.log import chain, files, notes
-from webhook.audit.reading import anchors as expectations
-from webhook.audit.reading import verification
-from webhook.cluster import writes
-from webhook.metrics import Metrics
-from webhook.notices import anchors
-from webhook.server import recorders
 
 SPACE = "muster-system"
 CONFLICT = RefusedError(409, "the object has been modified")

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import orjson
 
-from webhook.audit import schemas
-from webhook.audit.records import Record
-from webhook.audit.redaction import bounds, redaction, texts
+from muster.webhook.audit import schemas
+from muster.webhook.audit.records import Record
+from muster.webhook.audit.redaction import bounds, redaction, texts
 
 
 def size(record):

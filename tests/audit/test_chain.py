@@ -6,8 +6,8 @@ import json
 import orjson
 import pytest
 
-from webhook.audit import schemas
-from webhook.audit.log import chain
+from muster.webhook.audit import schemas
+from muster.webhook.audit.log import chain
 
 
 def test_the_first_record_is_number_one_and_follows_genesis(make_record):

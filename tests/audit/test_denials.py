@@ -7,15 +7,15 @@ import contextlib
 
 import pytest
 
+from muster.webhook import configs
+from muster.webhook.audit.redaction import redaction
+from muster.webhook.cluster import writes
+from muster.webhook.metrics import Metrics
+from muster.webhook.notices import denials
+from muster.webhook.server import recorders
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
-from webhook import configs
-from webhook.audit.redaction import redaction
-from webhook.cluster import writes
-from webhook.metrics import Metrics
-from webhook.notices import denials
-from webhook.server import recorders
 
 FAST = denials.EventPace(room=8, pause=0, quiet=0)
 

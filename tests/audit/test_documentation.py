@@ -7,10 +7,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from webhook.audit import records, schemas
-from webhook.audit.log import chain
-from webhook.audit.reading import verification
-from webhook.audit.redaction import redaction
+from muster.webhook.audit import records, schemas
+from muster.webhook.audit.log import chain
+from muster.webhook.audit.reading import verification
+from muster.webhook.audit.redaction import redaction
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
 EXAMPLE = orjson.loads(re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)[1])

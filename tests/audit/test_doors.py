@@ -8,13 +8,13 @@ import logging
 import orjson
 import pytest
 
-from strategies import warning
+from muster.strategies import warning
+from muster.webhook import configs, logs
+from muster.webhook.admission import answers
+from muster.webhook.admission.policies import Mode, Policy
+from muster.webhook.audit.redaction import doors, redaction
+from muster.webhook.server import recorders
 from tests.support import admissions, jobs
-from webhook import configs, logs
-from webhook.admission import answers
-from webhook.admission.policies import Mode, Policy
-from webhook.audit.redaction import doors, redaction
-from webhook.server import recorders
 
 VALUE = "planted-here-0001"
 

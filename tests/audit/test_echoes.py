@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.audit.redaction.echoes import Echoes
+from muster.webhook.audit.redaction.echoes import Echoes
 
 
 @pytest.mark.parametrize("count", [1, 2, 500])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sessions.runs import audits
-from strategies.changes import restores
-from webhook.audit import records
-from webhook.cli.main import main
+from muster.sessions.runs import audits
+from muster.strategies.changes import restores
+from muster.webhook.audit import records
+from muster.webhook.cli.main import main
 
 PATH = "tinker://s1:train:0/weights/step-1"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit.log import files
+from muster.webhook.audit.log import files
 
 
 def test_files_are_listed_oldest_first_whatever_the_number_of_digits(log):

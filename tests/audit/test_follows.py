@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from webhook.audit.log import files, sinks
-from webhook.audit.reading import follows
-from webhook.audit.reading.follows import LogFollower
+from muster.webhook.audit.log import files, sinks
+from muster.webhook.audit.reading import follows
+from muster.webhook.audit.reading.follows import LogFollower
 
 
 @pytest.fixture

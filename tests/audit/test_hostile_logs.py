@@ -11,9 +11,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from webhook.audit import schemas
-from webhook.audit.log import chain, files, lanes, parsing, sinks
-from webhook.audit.reading import follows, gaps, queries, verification
+from muster.webhook.audit import schemas
+from muster.webhook.audit.log import chain, files, lanes, parsing, sinks
+from muster.webhook.audit.reading import follows, gaps, queries, verification
 
 MIB = 1024 * 1024
 DEEP = b'{"seq":1,"prev":"%s","hash":"%s","x":%s}' % (b"0" * 64, b"1" * 64, b"[" * 900 + b"]" * 900)

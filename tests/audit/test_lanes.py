@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit.log import chain, files, lanes, sinks
-from webhook.audit.reading import verification
+from muster.webhook.audit.log import chain, files, lanes, sinks
+from muster.webhook.audit.reading import verification
 
 
 class Clock:

@@ -8,8 +8,8 @@ import time
 import orjson
 import pytest
 
-from webhook.audit.redaction import commands, forms, lines, redaction, secret_names, texts
-from webhook.audit.redaction.echoes import Echoes
+from muster.webhook.audit.redaction import commands, forms, lines, redaction, secret_names, texts
+from muster.webhook.audit.redaction.echoes import Echoes
 
 SMALL, LARGE = 8_000, 64_000
 # Eight times the text takes eight times as long, 64 times where the cost is quadratic.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit.redaction import secret_names
+from muster.webhook.audit.redaction import secret_names
 
 SECRET = [
     "HF_TOKEN",

@@ -17,17 +17,17 @@ import orjson
 import pytest
 
 from e2e.suites.support import thorough
+from muster.webhook import logs, metrics
+from muster.webhook.admission import accounts, answers
+from muster.webhook.admission.policies import Mode, Policy
+from muster.webhook.audit.log import chain
+from muster.webhook.audit.reading import queries
+from muster.webhook.audit.redaction import redaction
+from muster.webhook.notices import denials
+from muster.webhook.notices.reports import outcomes
+from muster.webhook.pages import asked, details, lists, scans, seals, shelves, tallies
+from muster.webhook.server import handlers
 from tests.support import acmes, admissions, jobs
-from webhook import logs, metrics
-from webhook.admission import accounts, answers
-from webhook.admission.policies import Mode, Policy
-from webhook.audit.log import chain
-from webhook.audit.reading import queries
-from webhook.audit.redaction import redaction
-from webhook.notices import denials
-from webhook.notices.reports import outcomes
-from webhook.pages import asked, details, lists, scans, seals, shelves, tallies
-from webhook.server import handlers
 
 WORD = "Zq7xPlanted8Secret"  # a secret that only its name, its flag or its place tells
 HF = "hf_" + "Zq7xPlanted8Secret" * 2

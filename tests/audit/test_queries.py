@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from webhook.audit.log import chain, files
-from webhook.audit.reading import queries
+from muster.webhook.audit.log import chain, files
+from muster.webhook.audit.reading import queries
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies import error
-from webhook.audit.redaction import doors, echoes, secret_names, texts, walks
+from muster.strategies import error
+from muster.webhook.audit.redaction import doors, echoes, secret_names, texts, walks
 
 SECRET = "planted-here-0001"
 QUOTING = error("spec.trainer.args[2]", SECRET, f"does not belong to a flag: '{SECRET}'", rule="trl/arguments")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit import schemas
-from webhook.audit.records import Record
-from webhook.audit.redaction import redaction, texts
+from muster.webhook.audit import schemas
+from muster.webhook.audit.records import Record
+from muster.webhook.audit.redaction import redaction, texts
 
 MARK = texts.MARK
 NAMES = st.sampled_from(

@@ -9,16 +9,16 @@ import itertools
 
 import pytest
 
+from muster.webhook import configs
+from muster.webhook.audit import records
+from muster.webhook.audit.redaction import redaction
+from muster.webhook.cluster import writes
+from muster.webhook.metrics import Metrics
+from muster.webhook.notices.reports import folds, formats, queues, writers
+from muster.webhook.server import recorders
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
-from webhook import configs
-from webhook.audit import records
-from webhook.audit.redaction import redaction
-from webhook.cluster import writes
-from webhook.metrics import Metrics
-from webhook.notices.reports import folds, formats, queues, writers
-from webhook.server import recorders
 
 OPEN, POLICY = formats.FORMATS["openreports"], formats.FORMATS["policyreport"]
 FAST = writers.ReportPace(pause=0, settle=0, quiet=0, first=0.01, longest=0.02)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from muster.webhook.audit import records
+from muster.webhook.audit.redaction import redaction
+from muster.webhook.notices.reports import folds, formats, outcomes
 from tests.audit import conftest
-from webhook.audit import records
-from webhook.audit.redaction import redaction
-from webhook.notices.reports import folds, formats, outcomes
 
 NOW = datetime.datetime(2026, 3, 1, 9, 0, tzinfo=datetime.UTC).timestamp()
 SECRET = "hf_" + "s3cr3tS3CR3T" * 3

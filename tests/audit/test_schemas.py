@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.audit import records, schemas
+from muster.webhook.audit import records, schemas
 
 
 def test_a_record_as_the_pipeline_builds_it_fits(make_record, make_change, make_finding):

@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from strategies import warning
+from muster.strategies import warning
+from muster.webhook.admission import answers
+from muster.webhook.admission.policies import Mode, Policy
+from muster.webhook.audit.redaction import doors, texts, walks
 from tests.corpus import cases
 from tests.support import admissions, jobs
-from webhook.admission import answers
-from webhook.admission.policies import Mode, Policy
-from webhook.audit.redaction import doors, texts, walks
 
 SAMPLE = [
     name

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.audit.log import chain, files, sinks
-from webhook.audit.reading import verification
+from muster.webhook.audit.log import chain, files, sinks
+from muster.webhook.audit.reading import verification
 
 FULL = Path("/dev/full")
 

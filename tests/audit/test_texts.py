@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit.redaction import texts
+from muster.webhook.audit.redaction import texts
 
 REDACTED = [
     ("HF_TOKEN=abc python x.py --lr 1", "HF_TOKEN=<redacted> python x.py --lr 1"),

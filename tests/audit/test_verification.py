@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit.log import chain, files, notes
-from webhook.audit.reading import anchors, verification
+from muster.webhook.audit.log import chain, files, notes
+from muster.webhook.audit.reading import anchors, verification
 
 
 def problems(lines, anchor=None, **options):

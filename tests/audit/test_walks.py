@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit.redaction import secret_names, texts, walks
+from muster.webhook.audit.redaction import secret_names, texts, walks
 
 NAMES = st.sampled_from(["HF_TOKEN", "apiKey", "password", "hub_token", "X-Amz-Signature"])
 PLAIN = st.sampled_from(["args", "command", "env", "image", "kind", "name", "value", "spec"])

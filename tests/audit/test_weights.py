@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.audit.log.weights import weight
+from muster.webhook.audit.log.weights import weight
 
 
 def cycle():

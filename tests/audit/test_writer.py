@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.audit import schemas
-from webhook.audit.log import files, lanes, sinks, writer
-from webhook.audit.reading import verification
-from webhook.audit.redaction import redaction
+from muster.webhook.audit import schemas
+from muster.webhook.audit.log import files, lanes, sinks, writer
+from muster.webhook.audit.reading import verification
+from muster.webhook.audit.redaction import redaction
 
 PATIENCE = 10.0  # seconds that no passing test waits for
 SOON = lanes.Retry(base=0.002, cap=0.004)

@@ -6,8 +6,8 @@ import pytest
 from bench.peers import pages, reports
 from bench.scaling import axes, decisions, services
 from bench.scaling import reports as scaling
-from webhook.admission.decisions import evaluate
-from webhook.admission.reviews import parse
+from muster.webhook.admission.decisions import evaluate
+from muster.webhook.admission.reviews import parse
 
 
 @pytest.mark.parametrize("axis", axes.AXES, ids=lambda axis: axis.name)

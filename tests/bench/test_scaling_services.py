@@ -7,9 +7,9 @@ import yaml
 
 from bench.peers.labs import Lab
 from bench.scaling import services
-from certs import sources
 from e2e.cluster import places, processes
-from webhook.audit.log import parsing
+from muster.certs import sources
+from muster.webhook.audit.log import parsing
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def lab(tmp_path, monkeypatch):
     }
     path = where.configs / "muster.yaml"
     path.write_text(yaml.safe_dump(config))
-    command = (sys.executable, "-m", "webhook", "serve", "--config", str(path))
+    command = (sys.executable, "-m", "muster.webhook", "serve", "--config", str(path))
     processes.Component("muster", command, (("PYTHONPATH", str(places.REPOSITORY)),)).save(where)
     started, start = [], processes.start
 

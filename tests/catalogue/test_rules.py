@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from strategies.documents import findings
+from muster.strategies.documents import findings
+from muster.webhook import catalogue
+from muster.webhook.cli import arguments, cases, explanations
+from muster.webhook.cli.commands import explain
 from tests.support import jobs as made
 from tests.support import rules
 from tools import findings as tool
-from webhook import catalogue
-from webhook.cli import arguments, cases, explanations
-from webhook.cli.commands import explain
 
 _RUNTIMES = {"sampler": "trl-grpo", "torchtune": "torchtune-llama3.2-1b", "trl": "trl-distributed"}
 _ENTRIES = sorted(set(catalogue.load().values()), key=lambda rule: rule.name)

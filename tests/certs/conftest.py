@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid
 
-from certs import (
+from muster.certs import (
     authorities,
     errors,
     expiries,

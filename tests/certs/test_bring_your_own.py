@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from certs import contexts, errors, files, leaves, materials
+from muster.certs import contexts, errors, files, leaves, materials
 
 NAME = ("muster.muster-system.svc",)
 

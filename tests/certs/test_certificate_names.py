@@ -7,7 +7,7 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs import (
+from muster.certs import (
     authorities,
     chains,
     errors,

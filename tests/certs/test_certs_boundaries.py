@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-import certs
+from muster import certs
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(certs.__path__))
 LIGHT = ["contexts", "errors", "expiries", "files", "followers", "probes", "sources", "subject_names"]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs import authorities, expiries, leaves
+from muster.certs import authorities, expiries, leaves
 
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2060, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
 SPANS = st.timedeltas(timedelta(minutes=1), timedelta(days=4000))

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from certs import contexts, errors, followers, probes, sources
+from muster.certs import contexts, errors, followers, probes, sources
 from tests.support import waits
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from certs import authorities, contexts, errors, probes
+from muster.certs import authorities, contexts, errors, probes
 
 
 async def _shown(port, material):

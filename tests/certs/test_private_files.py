@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from certs import errors, files
+from muster.certs import errors, files
 
 
 def _mode(path):

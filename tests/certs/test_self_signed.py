@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from certs import contexts, errors, files, materials, probes, sources, stores
+from muster.certs import contexts, errors, files, materials, probes, sources, stores
 
 
 @pytest.fixture

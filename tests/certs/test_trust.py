@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import oid, verification
 
-from certs import (
+from muster.certs import (
     authorities,
     contexts,
     errors,

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509 import oid
 
-from certs import authorities, contexts, errors, expiries, leaves, materials, pems
+from muster.certs import authorities, contexts, errors, expiries, leaves, materials, pems
 
 NAME = ("muster.muster-system.svc",)
 

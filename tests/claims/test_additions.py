@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import claims
+from muster.strategies import claims
 from tests.support import admissions, devices, jobs, limits, plugins
 
 CLASS = devices.device_class()

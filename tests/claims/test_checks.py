@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.platform.placements import Role
-from strategies.platform.profiles import Profile
+from muster.strategies.platform.placements import Role
+from muster.strategies.platform.profiles import Profile
+from muster.webhook.admission import documents
 from tests.support import admissions, devices, jobs
-from webhook.admission import documents
 
 CLASS = devices.device_class()
 UNMAPPED = devices.device_class(extended_resource=None)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from strategies.claims import notations
-from strategies.frameworks import builtin
-from webhook import configs
+from muster.strategies.claims import notations
+from muster.strategies.frameworks import builtin
+from muster.webhook import configs
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "claims.md").read_text()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook import kubeyaml
-from webhook.cli.main import main
+from muster.webhook import kubeyaml
+from muster.webhook.cli.main import main
 
 FOLDER = Path(__file__).parents[2] / "manifests" / "profiles"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.claims import notations
-from strategies.documents import findings
+from muster.strategies.claims import notations
+from muster.strategies.documents import findings
 from tests.support import generated, limits
 
 FIELD = "metadata.annotations[muster.dev/resource-claims]"

@@ -11,14 +11,14 @@ from collections import Counter
 import orjson
 import pytest
 
-from strategies.platform.seats import seat_entries
-from strategies.platform.supplies import holders
+from muster.strategies.platform.seats import seat_entries
+from muster.strategies.platform.supplies import holders
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.cluster import readers
+from muster.webhook.metrics import Metrics
+from muster.webhook.server import picks
+from muster.webhook.server.resolvers import Resolver
 from tests.support import admissions, devices, jobs
-from webhook.admission import decisions, reviews
-from webhook.cluster import readers
-from webhook.metrics import Metrics
-from webhook.server import picks
-from webhook.server.resolvers import Resolver
 
 CLASS = devices.device_class()
 

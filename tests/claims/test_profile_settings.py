@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks import builtin
-from strategies.platform.profiles import Profile, claim_names, claim_spec, has_claim
-from webhook import configs
+from muster.strategies.frameworks import builtin
+from muster.strategies.platform.profiles import Profile, claim_names, claim_spec, has_claim
+from muster.webhook import configs
 
 WHOLE = """
 profiles:

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from strategies.platform.placements import Role
+from muster.strategies.platform.placements import Role
 from tests.support import admissions, devices, jobs
 
 CLASS = devices.device_class()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from webhook import kubeyaml
+from muster.webhook import kubeyaml
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
 FRAMEWORK = "trainer.kubeflow.org/framework"

@@ -7,8 +7,8 @@ import copy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from muster.webhook import kubeyaml
 from tests.cli import jobs
-from webhook import kubeyaml
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"replicatedJobs": [{"name": "node", "template": {}}]}}
 FULL = {

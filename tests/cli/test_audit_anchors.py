@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from muster.webhook.audit.log import chain, notes
 from tests.cli.test_audit import record
-from webhook.audit.log import chain, notes
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from xml.etree import ElementTree as Xml  # of our own output
 
 import pytest
 
-from strategies.documents import findings
-from strategies.frameworks import builtin
+from muster.strategies.documents import findings
+from muster.strategies.frameworks import builtin
 from tests.cli import jobs
 
 ARGS = ["--dataset_name=d", "--model_name_or_path=m", "--bf16=true", "--fp16=true"]

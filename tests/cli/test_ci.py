@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.webhook import kubeyaml
 from tests.cli import jobs
-from webhook import kubeyaml
 
 ROOT = Path(__file__).parents[2]
 WRONG = jobs.stream(jobs.trainjob("wrong", numNodes=0))
@@ -37,7 +37,7 @@ def command(tmp_path):
     """A folder with a program `muster`, which runs this checkout."""
     program = tmp_path / "runner" / "muster" / "bin" / "muster"
     program.parent.mkdir(parents=True)
-    python = f"PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -m webhook"
+    python = f"PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -m muster.webhook"
     program.write_text(f'#!/bin/sh\n{python} "$@"\n')
     program.chmod(0o755)
     return program.parent

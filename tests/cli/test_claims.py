@@ -8,13 +8,13 @@ import json
 import pytest
 import yaml
 
-from strategies.platform.profiles import Profile
-from strategies.platform.seats import Seat, format_seats
+from muster.strategies.platform.profiles import Profile
+from muster.strategies.platform.seats import Seat, format_seats
+from muster.webhook.cli import main
+from muster.webhook.cluster import live
+from muster.webhook.controllers import desired
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace, pod
-from webhook.cli import main
-from webhook.cluster import live
-from webhook.controllers import desired
 
 SAMPLER = Profile("sampler", "gpu.example.com", sharing="shared", max_sessions=2, claims=2)
 TRAINER = Profile("trainer", "gpu.example.com", count=2)

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from muster.webhook import manifests
+from muster.webhook.cli import gathering
+from muster.webhook.cli.problems import CommandError
 from tests.cli import jobs
-from webhook import manifests
-from webhook.cli import gathering
-from webhook.cli.problems import CommandError
 
 ROWS = jobs.trainjob("sft", "own", command=["torchrun", "train.py"], numNodes=2)
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from strategies.frameworks import builtin
+from muster.strategies.frameworks import builtin
+from muster.webhook import catalogue
 from tests.cli import jobs
-from webhook import catalogue
 
 ARGS = ["--dataset_name=d", "--model_name_or_path=m", "--bf16=true", "--fp16=true"]
 WRONG = jobs.trainjob("wrong", command=["trl", "sft"], args=ARGS, numNodes=0)

@@ -11,8 +11,8 @@ import tomllib
 
 import pytest
 
+from muster.webhook.cli import main
 from tests.cli import jobs
-from webhook.cli import main
 
 JOB = jobs.stream(jobs.two_nodes()).encode()
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(jobs.EXAMPLES.parents[1]), "PYTHONUNBUFFERED": ""}
@@ -20,7 +20,7 @@ HEAVY = {"kubernetes", "aiohttp", "prometheus_client", "pydantic", "cryptography
 # Runs a command and then prints which modules it has imported.
 PROBE = """
 import contextlib, io, sys
-from webhook.cli import main
+from muster.webhook.cli import main
 with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.suppress(SystemExit):
     main.main(sys.argv[1:])
 print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
@@ -61,14 +61,19 @@ def test_offline_commands_import_no_server_and_no_client(process, args):
 @pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
 def test_the_installer_imports_no_server_and_no_client(process, tmp_path, command):
     packages, modules = imported(process, command, "--kubectl", tmp_path / "none")
-    assert "webhook.installer.steps" in modules
+    assert "muster.webhook.installer.steps" in modules
     assert not packages & {"kubernetes", "aiohttp", "prometheus_client"}
 
 
 def test_the_version_needs_no_more_than_the_parser(process):
     packages, modules = imported(process, "--version")
-    parts = {f"webhook.cli.arguments.{each}" for each in ("clusters", "jobs", "logs", "options", "parsers")}
-    assert modules == parts | {"webhook.cli", "webhook.cli.main", "webhook.cli.arguments", "webhook.cli.problems"}
+    parts = {f"muster.webhook.cli.arguments.{each}" for each in ("clusters", "jobs", "logs", "options", "parsers")}
+    assert modules == parts | {
+        "muster.webhook.cli",
+        "muster.webhook.cli.main",
+        "muster.webhook.cli.arguments",
+        "muster.webhook.cli.problems",
+    }
     assert not packages & {"yaml", "orjson", "strategies"}
 
 
@@ -135,7 +140,7 @@ def test_a_plugin_of_kubectl_calls_itself_as_people_call_it(muster, monkeypatch,
 
 def test_both_names_are_entry_points():
     scripts = tomllib.loads((jobs.EXAMPLES.parents[1] / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["kubectl-muster"] == scripts["muster"] == "webhook.cli.main:main"
+    assert scripts["kubectl-muster"] == scripts["muster"] == "muster.webhook.cli.main:main"
 
 
 def test_output_is_utf_8_whatever_the_locale_says(process):
@@ -151,7 +156,7 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path, size):
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
+        [sys.executable, "-m", "muster.webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
         stdout=writing,
         stderr=subprocess.PIPE,
         check=False,
@@ -165,7 +170,7 @@ def test_output_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "jobs.yaml").write_bytes(JOB)
     with (tmp_path / "jobs.yaml").open("rb") as read_only:
         done = subprocess.run(
-            [sys.executable, "-m", "webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
+            [sys.executable, "-m", "muster.webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
             stdout=read_only,
             stderr=subprocess.PIPE,
             check=False,
@@ -177,7 +182,7 @@ def test_output_that_cannot_be_written_is_an_error(tmp_path):
 def test_ctrl_c_ends_the_command_quietly(tmp_path):
     fifo = tmp_path / "endless"
     os.mkfifo(fifo)
-    command = [sys.executable, "-m", "webhook", "check", "-f", str(fifo)]
+    command = [sys.executable, "-m", "muster.webhook", "check", "-f", str(fifo)]
     with (
         subprocess.Popen(
             command,
@@ -195,7 +200,7 @@ def test_ctrl_c_ends_the_command_quietly(tmp_path):
 def test_a_server_that_is_told_to_end_while_it_starts_ends_then(tmp_path):
     """As the first process of a container, where a signal without a handler is lost."""
     with subprocess.Popen(
-        [sys.executable, "-m", "webhook", "serve", "--config", str(tmp_path / "missing.yaml")],
+        [sys.executable, "-m", "muster.webhook", "serve", "--config", str(tmp_path / "missing.yaml")],
         stderr=subprocess.PIPE,
         env=ENVIRONMENT,
         preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),  # noqa: PLW1509  # as the kernel does there
@@ -208,7 +213,7 @@ def test_a_server_that_is_told_to_end_while_it_starts_ends_then(tmp_path):
 
 
 def test_serve_hands_its_options_to_the_server(monkeypatch, tmp_path):
-    from webhook.server import run  # noqa: PLC0415  # imports the server, as only this command does
+    from muster.webhook.server import run  # noqa: PLC0415  # imports the server, as only this command does
 
     calls = []
     monkeypatch.setattr(signal, "signal", lambda *_: None)
@@ -228,7 +233,7 @@ def test_strategies_are_listed_with_framework_version_origin_and_what_they_do(mu
 
 
 def test_a_plugin_that_cannot_be_loaded_ends_the_command_with_its_name(muster, monkeypatch):
-    from strategies.plugins import registry  # noqa: PLC0415  # beside its only use
+    from muster.strategies.plugins import registry  # noqa: PLC0415  # beside its only use
 
     point = registry.importlib.metadata.EntryPoint("broken", "no.such.module:Strategy", "muster.strategies")
     monkeypatch.setattr(registry.importlib.metadata, "entry_points", lambda **_: [point])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from strategies.launches.launches import STRICT
+from muster.strategies.launches.launches import STRICT
+from muster.webhook import kubeyaml
 from tests.cli import jobs
-from webhook import kubeyaml
 
 PATHS = sorted(jobs.EXAMPLES.glob("*.yaml"))
 SFT = ["torchrun", "-m", "trl.scripts.sft"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from muster.webhook.cli import tables
 from tests.cli import jobs
-from webhook.cli import tables
 
 
 def explain(muster, *documents, options=()):
@@ -58,7 +58,7 @@ def test_a_jobset_that_is_given_is_not_predicted(muster):
 
 
 def test_a_snapshot_is_the_runtime_of_the_jobset(muster):
-    from webhook import kubeyaml  # noqa: PLC0415  # beside its only use
+    from muster.webhook import kubeyaml  # noqa: PLC0415  # beside its only use
 
     text = kubeyaml.dump(jobs.runtime("trl-distributed", "torch"))
     snapshot = jobs.configmap("sft-runtime-snapshot", runtime=text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cli.beside import expressions
+from muster.webhook.cli.beside import expressions
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from unittest.mock import Mock
 import orjson
 import pytest
 
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.cli import cases
 from tests.support import admissions, jobs
-from webhook.admission import decisions, reviews
-from webhook.cli import cases
 
 
 class LeavingError(Exception):

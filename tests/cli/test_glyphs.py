@@ -8,8 +8,8 @@ import unicodedata
 import pytest
 
 from e2e.suites.support import thorough
-from webhook import kubeyaml
-from webhook.kubeyaml import glyphs, jsons
+from muster.webhook import kubeyaml
+from muster.webhook.kubeyaml import glyphs, jsons
 
 BLOCK = 0x2000
 BLOCKS = range(0, 0x110000, BLOCK)

@@ -7,8 +7,8 @@ import stat
 
 import pytest
 
-from webhook import kubeyaml
-from webhook.cli import arguments, starters
+from muster.webhook import kubeyaml
+from muster.webhook.cli import arguments, starters
 
 SIZES = [(1, 1), (1, 8), (2, 1), (4, 2)]
 VOLUMES = [kind for kind in arguments.STARTERS if kind not in ("torchtune", "vllm")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from muster.webhook import installer
 from tests.installer import kubectls
-from webhook import installer
 
 
 @pytest.fixture

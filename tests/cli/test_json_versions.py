@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from muster.webhook.cli import arguments
 from tests.cli import jobs
-from webhook.cli import arguments
 
 ELSEWHERE = {
     "audit ls": "records have their own, muster.dev/audit/v1; test_audit",

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 import yaml
 
-from webhook.cli import packages
+from muster.webhook.cli import packages
 
 ROOT = Path(__file__).parents[2]
 NAME = "deep-speech"
@@ -51,7 +51,7 @@ def test_it_is_installed_and_its_tests_pass_and_muster_finds_it(package, tmp_pat
     plain = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-W", "error", "-c", os.devnull]
     plain += ["-o", "asyncio_default_fixture_loop_scope=function"]
     assert "7 passed" in ran([sys.executable, "-m", "pytest", *plain, "--rootdir", tested, tested], tmp_path, site)
-    listed = json.loads(ran([sys.executable, "-m", "webhook", "strategies", "ls", "-o", "json"], tmp_path, site))
+    listed = json.loads(ran([sys.executable, "-m", "muster.webhook", "strategies", "ls", "-o", "json"], tmp_path, site))
     (found,) = (each for each in listed if each["framework"] == NAME)
     assert found["schema"] == "muster.dev/strategies/v1"
     assert found["origin"] == f"muster-strategy-{NAME} 0.1.0"

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from strategies.documents import paths
-from strategies.documents.findings import error
+from muster.strategies.documents import paths
+from muster.strategies.documents.findings import error
+from muster.webhook.cli import places
+from muster.webhook.cli.cases import prepare
+from muster.webhook.kubeyaml import sources
 from tests.cli import jobs
-from webhook.cli import places
-from webhook.cli.cases import prepare
-from webhook.kubeyaml import sources
 
 JOB = """\
 # a comment

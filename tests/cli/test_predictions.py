@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from strategies.documents.runtimes import Runtime
-from strategies.trainer import predictions
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.trainer import predictions
 from tests.cli import jobs
 
 GOLDEN = Path(__file__).parents[1] / "golden"

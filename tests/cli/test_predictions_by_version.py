@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from strategies.documents.runtimes import Runtime
-from strategies.documents.trainer_versions import NEWEST, VERSIONS
-from strategies.trainer import predictions
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
+from muster.strategies.trainer import predictions
 from tests.cli.test_predictions import GOLDEN, node, nodes, resources
 
 OLDER = [name for name in VERSIONS if name not in (NEWEST.name, "next")]

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook import kubeyaml
+from muster.webhook import kubeyaml
 
 words = st.text(st.sampled_from("-+.0123456789eEyYnNoOxXfFbB_:~=<tru ls"), max_size=8)
 texts = st.text(st.characters(codec="utf-8"), max_size=20) | words

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from muster.webhook import kubeyaml
+from muster.webhook.audit.log import chain
 from tests.cli import jobs
 from tests.cli.test_audit import record
 from tests.cli.test_review import review
 from tests.migrations import jobs as migrated
 from tests.operations import pages
-from webhook import kubeyaml
-from webhook.audit.log import chain
 
 ROOT = Path(__file__).parents[2]
 README = "README.md"
@@ -74,7 +74,7 @@ def folder(tmp_path, write):
     write("review.json", review(jobs.two_nodes()))
     link = chain.Chain()
     write("audit.log", b"".join(link.seal(record(number)) for number in range(3)))
-    programs = write("bin/muster", f'#!/bin/sh\nexec "{sys.executable}" -m webhook "$@"\n')
+    programs = write("bin/muster", f'#!/bin/sh\nexec "{sys.executable}" -m muster.webhook "$@"\n')
     programs.chmod(0o755)
     return tmp_path
 

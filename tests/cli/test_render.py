@@ -10,8 +10,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from muster.webhook import kubeyaml
 from tests.cli import jobs
-from webhook import kubeyaml
 
 RENAMED = ["torchrun", "-m", "trl.scripts.sft"]
 
@@ -102,7 +102,7 @@ def test_a_diff_has_colour_on_a_terminal_or_when_told(muster, color, coloured):
 
 @pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
 def test_no_color_is_honoured_on_a_terminal(monkeypatch, variables, coloured):
-    from webhook.cli import diffs  # noqa: PLC0415  # as the command does
+    from muster.webhook.cli import diffs  # noqa: PLC0415  # as the command does
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")

@@ -10,13 +10,13 @@ import jsonpatch
 import pytest
 import yaml
 
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cli import gathering
+from muster.webhook.listening.listeners import Listener
+from muster.webhook.metrics import Metrics
+from muster.webhook.server import handlers
+from muster.webhook.server.resolvers import Resolver
 from tests.cli import jobs
-from webhook.admission.policies import Policy
-from webhook.cli import gathering
-from webhook.listening.listeners import Listener
-from webhook.metrics import Metrics
-from webhook.server import handlers
-from webhook.server.resolvers import Resolver
 
 EXAMPLES = [
     document
@@ -140,7 +140,7 @@ def test_a_review_of_another_version_is_answered_and_said_to_be_unreadable(muste
 
 
 def test_a_body_beyond_the_limit_is_not_parsed(muster, monkeypatch):
-    monkeypatch.setattr("webhook.kubeyaml.sources.MAX_BYTES", 1024**2)
+    monkeypatch.setattr("muster.webhook.kubeyaml.sources.MAX_BYTES", 1024**2)
     result = muster("review", stdin=b"[" * (1024**2 + 1))
     assert (result.code, result.err) == (2, "muster: stdin: is larger than 1 MiB\n")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhook import catalogue
+from muster.webhook import catalogue
 
 
 def test_every_rule_is_listed_with_its_title(muster):

@@ -6,10 +6,10 @@ import copy
 
 import pytest
 
+from muster.webhook.cli import schemas
+from muster.webhook.cli.schemas import shapes
+from muster.webhook.kubeyaml import sources
 from tests.cli import jobs
-from webhook.cli import schemas
-from webhook.cli.schemas import shapes
-from webhook.kubeyaml import sources
 
 SHIPPED = sources.read([str(jobs.EXAMPLES), str(jobs.EXAMPLES.parent / "runtimes")]).sources
 

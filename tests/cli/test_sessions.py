@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from webhook.cli import main as cli
+from muster.webhook.cli import main as cli
 
 
 @pytest.fixture
@@ -43,4 +43,4 @@ def test_without_its_extra_one_sentence_says_what_to_install(monkeypatch, capsys
 )
 def test_every_word_reaches_the_program_as_it_is(installed, words):
     cli.main(["sessions", *words])
-    assert installed == [(sys.executable, [sys.executable, "-P", "-m", "sessions.cli", *words])]
+    assert installed == [(sys.executable, [sys.executable, "-P", "-m", "muster.sessions.cli", *words])]

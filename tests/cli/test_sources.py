@@ -8,8 +8,8 @@ import json
 import pytest
 import yaml
 
+from muster.webhook.kubeyaml import sources, streams
 from tests.cli import jobs
-from webhook.kubeyaml import sources, streams
 
 STREAM = jobs.stream(jobs.trainjob("one"), jobs.configmap("two"))
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli import tables
+from muster.webhook.cli import tables
 
 cells = st.text(st.sampled_from("ab.-_/[]= ,"), max_size=60)
 

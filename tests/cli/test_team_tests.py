@@ -10,9 +10,9 @@ from xml.etree import ElementTree as Xml  # of our own output
 import pytest
 import yaml
 
-from strategies.frameworks import builtin
+from muster.strategies.frameworks import builtin
+from muster.webhook.cli.goldens import forms
 from tests.cli import jobs
-from webhook.cli.goldens import forms
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team-tests"
 PATCH = {"op": "replace", "path": "spec.trainer.command", "value": ["torchrun", "-m", "trl.scripts.sft"]}

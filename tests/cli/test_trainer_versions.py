@@ -7,13 +7,13 @@ import json
 import pytest
 import yaml
 
-from strategies.documents.trainer_versions import NEWEST, VERSIONS
+from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
+from muster.webhook.cli import main
+from muster.webhook.cli.arguments import options
+from muster.webhook.cli.schemas import check, known_as, shapes
+from muster.webhook.cluster import trainers
+from muster.webhook.configs import sections
 from tests.cli import jobs
-from webhook.cli import main
-from webhook.cli.arguments import options
-from webhook.cli.schemas import check, known_as, shapes
-from webhook.cluster import trainers
-from webhook.configs import sections
 
 RULE = "core/trainer-version"
 

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from muster.webhook.cluster import live
 from tests.support import waits
-from webhook.cluster import live
 
 PLURALS = {
     "TrainJob": "trainjobs",

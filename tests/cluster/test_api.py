@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from kubernetes.aio.config import incluster_config
 
-from webhook.cluster import api as module
-from webhook.cluster import bodies, live, transports
+from muster.webhook.cluster import api as module
+from muster.webhook.cluster import bodies, live, transports
 
 PATIENCE = transports.Patience(1.0, 1.0)
 

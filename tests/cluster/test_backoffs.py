@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook import backoffs
+from muster.webhook import backoffs
 
 
 class Highest(random.Random):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cluster import bodies, transports
+from muster.webhook.cluster import bodies, transports
 
 
 class Answer:

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from webhook.cluster import fetches, readers, transports
+from muster.webhook.cluster import fetches, readers, transports
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 

@@ -11,9 +11,9 @@ import tracemalloc
 
 import pytest
 
-from webhook import kubeyaml
-from webhook.cluster import snapshots
-from webhook.kubeyaml import scalars
+from muster.webhook import kubeyaml
+from muster.webhook.cluster import snapshots
+from muster.webhook.kubeyaml import scalars
 
 SHORT, LONG = 30_000, 240_000
 LEAST = 0.002  # seconds

@@ -10,7 +10,7 @@ import threading
 import pytest
 from aiohttp import web
 
-from webhook.cluster import bodies, fetches, kinds, live, readers, reflector, snapshots, transports
+from muster.webhook.cluster import bodies, fetches, kinds, live, readers, reflector, snapshots, transports
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 SNAPSHOT = readers.Ref("RuntimeSnapshot", "team-a", "llama")

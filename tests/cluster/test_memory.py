@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from webhook.cluster import memory, readers
+from muster.webhook.cluster import memory, readers
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 
@@ -89,8 +89,6 @@ def test_an_unknown_kind_is_an_error():
 
 
 def test_offline_use_imports_no_client():
-    code = (
-        "import sys, webhook.cluster.memory, webhook.cluster.live; print({'kubernetes', 'aiohttp'} & set(sys.modules))"
-    )
+    code = "import sys, muster.webhook.cluster.memory, muster.webhook.cluster.live; print({'kubernetes', 'aiohttp'} & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "set()"

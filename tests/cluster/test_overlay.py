@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cluster import memory, overlay, readers
+from muster.webhook.cluster import memory, overlay, readers
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 from aiohttp import web
 
-from webhook.cluster import kinds, readers, reflector
+from muster.webhook.cluster import kinds, readers, reflector
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 MANY = 203

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cluster import kinds, live, readers, shelves, snapshots, stores
+from muster.webhook.cluster import kinds, live, readers, shelves, snapshots, stores
 
 KiB, MiB = 1024, 1024 * 1024
 JOBS, FROZEN = kinds.KINDS["TrainJob"], kinds.KINDS["RuntimeSnapshot"]

@@ -7,7 +7,7 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cluster import sizes
+from muster.webhook.cluster import sizes
 
 STEPS = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 9)), max_size=60)
 

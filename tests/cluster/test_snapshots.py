@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook import kubeyaml
-from webhook.cluster import readers, snapshots
+from muster.webhook import kubeyaml
+from muster.webhook.cluster import readers, snapshots
 
 REF = readers.Ref("RuntimeSnapshot", "team-a", "llama")
 WHO = r"ConfigMap team-a/llama-runtime-snapshot: data\.runtime is not a readable runtime"

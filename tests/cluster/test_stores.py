@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cluster import kinds, readers, snapshots, stores
+from muster.webhook.cluster import kinds, readers, snapshots, stores
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 SNAPSHOT = readers.Ref("RuntimeSnapshot", "team-a", "llama")

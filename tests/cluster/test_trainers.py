@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.trainer_versions import NEWEST, VERSIONS
+from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
+from muster.webhook import configs
+from muster.webhook.cluster import readers, trainers
+from muster.webhook.server import clusters
 from tests.support import waits
-from webhook import configs
-from webhook.cluster import readers, trainers
-from webhook.server import clusters
 
 
 def serves(member):

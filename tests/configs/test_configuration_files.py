@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks import builtin
-from webhook import configs
-from webhook.admission.policies import Mode
+from muster.strategies.frameworks import builtin
+from muster.webhook import configs
+from muster.webhook.admission.policies import Mode
 
 REGISTRY = builtin.load(plugins=False)
 

@@ -8,9 +8,9 @@ import typing
 import pydantic
 import pytest
 
-from webhook import configs, kubeyaml
-from webhook.configs import wording
-from webhook.configs.documents import Config
+from muster.webhook import configs, kubeyaml
+from muster.webhook.configs import wording
+from muster.webhook.configs.documents import Config
 
 VALUES = [None, True, -1, 3.5, 1e30, 10**30, "", "x", "x y", "A" * 300, [], [1], {}, {"x": 1}, {"x": {}}, {"a b": {}}]
 FOREIGN = re.compile(

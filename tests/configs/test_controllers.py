@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from webhook import configs
-from webhook.controllers import collecting, run
-from webhook.server.services import Service
+from muster.webhook import configs
+from muster.webhook.controllers import collecting, run
+from muster.webhook.server.services import Service
 
 
 def parsed(text):

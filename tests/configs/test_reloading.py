@@ -7,12 +7,12 @@ import logging
 
 import pytest
 
-from strategies.frameworks import builtin
+from muster.strategies.frameworks import builtin
+from muster.webhook import configs
+from muster.webhook.admission.policies import Mode
+from muster.webhook.metrics import Metrics
+from muster.webhook.server.reloads import Reloader
 from tests.support import waits
-from webhook import configs
-from webhook.admission.policies import Mode
-from webhook.metrics import Metrics
-from webhook.server.reloads import Reloader
 
 REGISTRY = builtin.load(plugins=False)
 

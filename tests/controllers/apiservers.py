@@ -15,7 +15,7 @@ import random
 import urllib.parse
 from collections import defaultdict
 
-from webhook.cluster import transports
+from muster.webhook.cluster import transports
 
 EPOCH = "2026-11-21T12:00:{:02d}Z"
 

@@ -9,12 +9,12 @@ import random
 import orjson
 import pytest
 
-from strategies.platform.seats import format_seats
+from muster.strategies.platform.seats import format_seats
+from muster.webhook.cluster import reflector
+from muster.webhook.controllers import run
 from tests.controllers.apiservers import ApiServer
 from tests.controllers.documents import DEDICATED, SHARED, namespace
 from tests.support import waits
-from webhook.cluster import reflector
-from webhook.controllers import run
 
 
 class Cluster:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.platform.profiles import Profile
+from muster.strategies.platform.profiles import Profile
 
 SHARED = Profile("sampler", "gpu.example.com", sharing="shared", max_sessions=2, claims=2)
 DEDICATED = Profile("trainer", "gpu.example.com", count=2)

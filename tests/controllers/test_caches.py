@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from muster.webhook.cluster import bodies, kinds, reflector
+from muster.webhook.controllers import caches, desired
 from tests.controllers.documents import SHARED
-from webhook.cluster import bodies, kinds, reflector
-from webhook.controllers import caches, desired
 
 
 def claim(name, version):

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from muster.webhook.cluster import kinds
+from muster.webhook.controllers import collecting, trainings
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
-from webhook.cluster import kinds
-from webhook.controllers import collecting, trainings
 
 REPORT = {"schema": "muster.dev/training/v1", "worldSize": 2, "expected": "2", "rank": 0, "steps": 8, "wallSeconds": 1}
 

@@ -5,9 +5,9 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies.platform.profiles import Profile, claim_spec
+from muster.strategies.platform.profiles import Profile, claim_spec
+from muster.webhook.controllers import desired, views
 from tests.controllers.documents import DEDICATED, SHARED, jobset, pod
-from webhook.controllers import desired, views
 
 PROFILES = {"sampler": SHARED, "trainer": DEDICATED}
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from strategies.platform.seats import Seat
+from muster.strategies.platform.seats import Seat
+from muster.webhook.cluster import kinds, leases
+from muster.webhook.controllers import caches, run
 from tests.controllers.apiservers import RefusedError
 from tests.controllers.documents import SHARED, jobset, namespace, pod
-from webhook.cluster import kinds, leases
-from webhook.controllers import caches, run
 
 CLAIM = "muster-sampler-0"
 NOW = "2026-11-21T12:00:00Z"

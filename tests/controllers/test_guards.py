@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.webhook.controllers import guards
+from muster.webhook.controllers.guards import Expected, Guarded
 from muster_guard import endings
 from muster_guard import trainings as guard
-from webhook.controllers import guards
-from webhook.controllers.guards import Expected, Guarded
 
 REPORT = {"schema": guard.SCHEMA, "worldSize": 2, "expected": "2", "rank": 0, "steps": 8, "wallSeconds": 14.2}
 

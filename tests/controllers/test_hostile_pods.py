@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.platform import seats as annotations
+from muster.strategies.platform import seats as annotations
+from muster.webhook.cluster import kinds
+from muster.webhook.controllers import caches, lines, views
 from tests.controllers.documents import pod
-from webhook.cluster import kinds
-from webhook.controllers import caches, lines, views
 
 MiB = 1024 * 1024
 NOW = datetime.datetime(2026, 11, 23, 12, tzinfo=datetime.UTC)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.platform.profiles import Profile
+from muster.strategies.platform.profiles import Profile
+from muster.webhook.cluster import kinds
+from muster.webhook.controllers import desired, views
 from tests.controllers.documents import DEDICATED, SHARED, jobset, namespace, pod
-from webhook.cluster import kinds
-from webhook.controllers import desired, views
 
 POD = pod("p", "b", "a", job="j", uid="u", creationTimestamp="t", finalizers=["x"], annotations={"big": "x" * 999})
 POD["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]

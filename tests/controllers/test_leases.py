@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from muster.webhook.cluster import leases, writes
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
-from webhook.cluster import leases, writes
 
 TERMS = leases.Terms(duration=15, deadline=10, retry=2)
 

@@ -1,8 +1,8 @@
-"""`python -m webhook.controllers`: how it ends."""
+"""`python -m muster.webhook.controllers`: how it ends."""
 
 from __future__ import annotations
 
-from webhook.controllers import __main__ as program
+from muster.webhook.controllers import __main__ as program
 
 
 def test_controllers_that_cannot_start_say_why_and_end_with_2(tmp_path, capsys):

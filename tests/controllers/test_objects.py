@@ -3,9 +3,9 @@ from __future__ import annotations
 import dataclasses
 import time
 
+from muster.webhook.controllers import desired
 from tests.controllers.apiservers import RefusedError
 from tests.controllers.documents import DEDICATED, SHARED, jobset, namespace, pod
-from webhook.controllers import desired
 
 
 def claims(cluster, space="team-a"):

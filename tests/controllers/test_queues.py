@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from webhook.cluster import transports
-from webhook.controllers import queues, reconcilers
+from muster.webhook.cluster import transports
+from muster.webhook.controllers import queues, reconcilers
 
 
 @pytest.fixture

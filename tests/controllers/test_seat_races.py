@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from webhook.controllers import seats, views
+from muster.webhook.controllers import seats, views
 
 NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 LIMIT = 3

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies.platform.seats import Seat, SeatsError, format_seats, parse_seats
-from webhook.controllers import seats, views
+from muster.strategies.platform.seats import Seat, SeatsError, format_seats, parse_seats
+from muster.webhook.controllers import seats, views
 
 NOW = datetime.datetime(2026, 11, 21, 12, 30, tzinfo=datetime.UTC)
 

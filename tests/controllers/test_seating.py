@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from strategies.platform.seats import Seat
+from muster.strategies.platform.seats import Seat
 from tests.controllers.documents import SHARED, jobset, pod
 
 CLAIM = "muster-sampler-0"

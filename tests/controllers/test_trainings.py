@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.controllers import trainings
-from webhook.controllers.guards import Expected, Guarded, Sampling
-from webhook.controllers.trainings import Report
+from muster.webhook.controllers import trainings
+from muster.webhook.controllers.guards import Expected, Guarded, Sampling
+from muster.webhook.controllers.trainings import Report
 
 RIGHT, WRONG = Guarded(2, Expected(2, 2), 8, 14.2), Guarded(1, Expected(2, 2))
 SAMPLED = Guarded(2, Expected(2, 2), 8, 14.2, None, Sampling(0.8, 8, 0.1, 1.5e-07, 1.0, 0.5, 0))

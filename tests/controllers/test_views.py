@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from muster.webhook.controllers import views
 from tests.controllers.documents import pod
-from webhook.controllers import views
 
 
 def test_a_pod_is_as_old_as_the_api_server_says_and_of_no_age_where_it_says_nothing():

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from webhook.cluster import kinds, live, transports, writes
+from muster.webhook.cluster import kinds, live, transports, writes
 
 CLAIM = {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "n", "resourceVersion": "7"}}
 PATH = "/apis/resource.k8s.io/v1/namespaces/n/resourceclaims"

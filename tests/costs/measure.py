@@ -21,12 +21,12 @@ import orjson
 
 from bench import reviews
 from bench.peers import changes
-from webhook.admission.policies import Policy
-from webhook.audit.log.chain import Chain
-from webhook.audit.redaction import redaction
-from webhook.metrics import Metrics
-from webhook.server import handlers
-from webhook.server.resolvers import Resolver
+from muster.webhook.admission.policies import Policy
+from muster.webhook.audit.log.chain import Chain
+from muster.webhook.audit.redaction import redaction
+from muster.webhook.metrics import Metrics
+from muster.webhook.server import handlers
+from muster.webhook.server.resolvers import Resolver
 
 FIGURES = Path(__file__).with_name("figures.json")
 _WARM = 3  # what is remembered of a review is remembered then

@@ -7,11 +7,11 @@ import json
 
 import pytest
 
+from muster.webhook.cli.main import main
+from muster.webhook.cluster import live
+from muster.webhook.doctor import examinations
+from muster.webhook.doctor.installations import Installation, Options
 from tests.doctor import worlds
-from webhook.cli.main import main
-from webhook.cluster import live
-from webhook.doctor import examinations
-from webhook.doctor.installations import Installation, Options
 
 
 @pytest.fixture(autouse=True)

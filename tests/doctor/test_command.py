@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from muster.webhook.cli.commands import doctor as doctors
+from muster.webhook.doctor import examinations
+from muster.webhook.doctor.diagnoses import Severity
 from tests.doctor import worlds
 from tests.doctor.conftest import written
-from webhook.cli.commands import doctor as doctors
-from webhook.doctor import examinations
-from webhook.doctor.diagnoses import Severity
 
 
 def test_a_good_installation_ends_with_0_and_a_count(doctor):

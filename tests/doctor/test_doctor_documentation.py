@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from muster.webhook.cli import arguments
+from muster.webhook.cli.commands import doctor
+from muster.webhook.doctor import examinations
+from muster.webhook.doctor.installations import Options
 from tests.manifests import files
-from webhook.cli import arguments
-from webhook.cli.commands import doctor
-from webhook.doctor import examinations
-from webhook.doctor.installations import Options
 
 TEXT = (files.FOLDER.parent / "docs" / "doctor.md").read_text()
 CHECKS = ["api-server", *(check.name for check in examinations.CHECKS)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from muster.webhook.cluster import transports
+from muster.webhook.doctor import examinations
+from muster.webhook.doctor.installations import Options
 from tests.doctor import worlds
-from webhook.cluster import transports
-from webhook.doctor import examinations
-from webhook.doctor.installations import Options
 
 CHECKS = {"api-server", *(check.name for check in examinations.CHECKS)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents import names
+from muster.strategies.documents import names
 from tests.doctor import worlds
 from tests.doctor.worlds import RefusedError
 

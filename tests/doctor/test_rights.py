@@ -7,10 +7,10 @@ import sys
 import pytest
 import yaml
 
+from muster.webhook import manifests
+from muster.webhook.doctor import expectations
 from tests.doctor import worlds
 from tests.manifests import files
-from webhook import manifests
-from webhook.doctor import expectations
 
 ALWAYS = [right for right in worlds.base().rights if not right.option]
 CERTIFICATES = [right for right in worlds.base().rights if right.option == ("tls", "secret")]

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs import authorities, contexts, leaves, materials, pems
+from muster.certs import authorities, contexts, leaves, materials, pems
+from muster.webhook.doctor.checks import ca_bundle
 from tests.doctor import worlds
-from webhook.doctor.checks import ca_bundle
 
 NAME = "create.trainjobs.muster.dev"
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

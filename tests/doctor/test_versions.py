@@ -7,9 +7,9 @@ from importlib import metadata
 
 import pytest
 
+from muster.webhook.doctor import tested
 from tests.doctor import worlds
 from tests.manifests import files
-from webhook.doctor import tested
 
 TRAINER = "ghcr.io/kubeflow/trainer/trainer-controller-manager"
 PINS = files.FOLDER.parent / "e2e" / "binaries" / "kubernetes" / "go.mod"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from muster.webhook.doctor import selectors
 from tests.doctor import worlds
-from webhook.doctor import selectors
 
 CREATE, UPDATE = "create.trainjobs.muster.dev", "update.trainjobs.muster.dev"
 TITLE = "mutating entry "

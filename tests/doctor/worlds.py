@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from certs import authorities, pems
-from strategies.documents import names
-from webhook.doctor import expectations
+from muster.certs import authorities, pems
+from muster.strategies.documents import names
+from muster.webhook.doctor import expectations
 
 MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/muster"
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/muster"

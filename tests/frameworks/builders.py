@@ -10,14 +10,14 @@ import copy
 from dataclasses import dataclass
 from functools import cache
 
-from strategies.changes.changes import Changes
-from strategies.checks.jobs import check_job
-from strategies.documents import findings
-from strategies.documents.findings import Severity
-from strategies.documents.runtimes import Runtime
-from strategies.frameworks import builtin
-from strategies.jobs.jobs import Job, Settings
-from strategies.launches import kinds, topologies
+from muster.strategies.changes.changes import Changes
+from muster.strategies.checks.jobs import check_job
+from muster.strategies.documents import findings
+from muster.strategies.documents.findings import Severity
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.frameworks import builtin
+from muster.strategies.jobs.jobs import Job, Settings
+from muster.strategies.launches import kinds, topologies
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 FRAMEWORK = "trainer.kubeflow.org/framework"

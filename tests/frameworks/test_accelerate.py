@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks.trl import flags
-from strategies.launches.accelerate import PRESETS, AccelerateWorld, read_accelerate, read_trl
+from muster.strategies.frameworks.trl import flags
+from muster.strategies.launches.accelerate import PRESETS, AccelerateWorld, read_accelerate, read_trl
 
 RANK, ADDRESS = "--machine_rank=$(PET_NODE_RANK)", "--main_process_ip=$(PET_MASTER_ADDR) --main_process_port=29501"
 MACHINES = f"--num_machines=2 {RANK} {ADDRESS}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.findings import Severity
-from strategies.launches import coordinators
+from muster.strategies.documents.findings import Severity
+from muster.strategies.launches import coordinators
 from tests.frameworks.builders import job_of, jobset, jobset_of, replicated_job, runtime, trainjob
 
 NODE = {"name": "node"}

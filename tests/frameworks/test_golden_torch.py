@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents import quantities
-from strategies.launches import topologies
-from strategies.trainer import resources
+from muster.strategies.documents import quantities
+from muster.strategies.launches import topologies
+from muster.strategies.trainer import resources
 from tests.frameworks import golden
 from tests.frameworks.builders import enforce, found, job_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents import findings
+from muster.strategies.documents import findings
 from tests.frameworks import golden
 from tests.frameworks.builders import enforce, found
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.launches.launches import MAX_WORDS, Launcher, parse
+from muster.strategies.launches.launches import MAX_WORDS, Launcher, parse
 from tests.support import limits
 
 TORCHRUN = {

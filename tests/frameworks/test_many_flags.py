@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from muster.webhook.admission import decisions, reviews
 from tests.support import admissions, jobs
-from webhook.admission import decisions, reviews
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.jobs.jobs import Settings
+from muster.strategies.jobs.jobs import Settings
 from tests.frameworks.builders import (
     enforce,
     gpus,

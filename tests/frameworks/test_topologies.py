@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.launches import launches, topologies
-from strategies.launches.topologies import Topology
+from muster.strategies.launches import launches, topologies
+from muster.strategies.launches.topologies import Topology
 from tests.frameworks.builders import (
     GPU,
     gpus,

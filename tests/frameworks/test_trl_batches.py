@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.frameworks.trl import batches, parsing
+from muster.strategies.frameworks.trl import batches, parsing
 
 BASE = ("--model_name_or_path", "m", "--dataset_name", "d")
 

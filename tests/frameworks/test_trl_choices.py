@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks.trl import arguments, choices, parsing
+from muster.strategies.frameworks.trl import arguments, choices, parsing
 
 
 def rules(method, *args):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.findings import Severity
-from strategies.frameworks.trl import flags
-from strategies.launches import launches
+from muster.strategies.documents.findings import Severity
+from muster.strategies.frameworks.trl import flags
+from muster.strategies.launches import launches
 from tests.frameworks.builders import GPU, NEEDED, enforce, found, gpus, run, runtime, trainjob
 from tests.frameworks.trl_jobs import FOUR_GPUS, METHOD, TORCHRUN_SFT, TWO_NODES, enforced
 

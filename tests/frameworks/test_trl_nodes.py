@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.findings import Severity
-from strategies.launches.launches import STRICT
+from muster.strategies.documents.findings import Severity
+from muster.strategies.launches.launches import STRICT
 from tests.frameworks.builders import NEEDED, enforce, found, run, runtime, trainjob
 from tests.frameworks.trl_jobs import CLAIM, FOUR_GPUS, ONE_GPU, TORCHRUN_SFT, TWO_NODES, enforced
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks.trl import flags
-from strategies.launches import accelerate
+from muster.strategies.frameworks.trl import flags
+from muster.strategies.launches import accelerate
 from tests.frameworks.builders import (
     NEEDED,
     enforce,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.frameworks.trl import flags, parsing
-from strategies.launches.launches import STRICT
+from muster.strategies.frameworks.trl import flags, parsing
+from muster.strategies.launches.launches import STRICT
 from tests.frameworks.builders import enforce, found, gpus, runtime, trainjob
 from tests.support import limits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks.trl import arguments, parsing, settings, sharding
+from muster.strategies.frameworks.trl import arguments, parsing, settings, sharding
 
 
 def said(*args, method="sft", ranks=4):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.findings import Severity
-from strategies.frameworks.trl import flags
+from muster.strategies.documents.findings import Severity
+from muster.strategies.frameworks.trl import flags
 from tests.frameworks.builders import (
     NEEDED,
     enforce,

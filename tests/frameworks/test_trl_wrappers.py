@@ -6,9 +6,9 @@ import shlex
 
 import pytest
 
-from strategies.documents.findings import Severity
-from strategies.launches import launches, readings
-from strategies.launches.readings import Reading
+from muster.strategies.documents.findings import Severity
+from muster.strategies.launches import launches, readings
+from muster.strategies.launches.readings import Reading
 from tests.frameworks.builders import NEEDED, enforce, found, gpus, refused, run, runtime, trainjob
 from tests.frameworks.trl_jobs import FOUR_GPUS, ONE_GPU, TORCHRUN_SFT, enforced
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks.torch import tune_overrides
+from muster.strategies.frameworks.torch import tune_overrides
 
 FULL, OWN = "full_finetune_distributed", "/cfg/full.yaml"
 PLAN = "tensor_parallel_plan._component_=x.y"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.findings import Severity
+from muster.strategies.documents.findings import Severity
 from tests.frameworks.builders import (
     enforce,
     found,

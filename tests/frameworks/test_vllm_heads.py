@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks.vllm import heads
+from muster.strategies.frameworks.vllm import heads
 
 HEADS = {
     (4, 1): "google/gemma-3-1b-it",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.findings import Severity
-from strategies.frameworks.vllm import flags, parsing
-from strategies.launches import readings
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.readings import Reading
+from muster.strategies.documents.findings import Severity
+from muster.strategies.frameworks.vllm import flags, parsing
+from muster.strategies.launches import readings
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.readings import Reading
 from tests.frameworks.builders import enforce, found, gpus, jobset, replicated_job, runtime, trainjob
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -546,7 +546,7 @@ def test_the_module_does_not_speak_grpc_and_the_grpc_server_is_left_alone():
 
 @pytest.fixture
 def inside(monkeypatch):
-    """Let a command line be read as these launches, as `strategies.launches.readings` reads wrappers and shells."""
+    """Let a command line be read as these launches, as `muster.strategies.launches.readings` reads wrappers and shells."""
 
     def read(*texts, certain=True, unread=()):
         each = (text.split() for text in texts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.findings import Severity
-from strategies.frameworks.vllm import models
+from muster.strategies.documents.findings import Severity
+from muster.strategies.frameworks.vllm import models
 from tests.frameworks.builders import enforce, found, gpus, jobset, replicated_job
 
 OURS, THEIRS = "registry.example/muster-dev/vllm:0.1.0", "registry.example/them/vllm:1"

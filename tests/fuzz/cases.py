@@ -14,11 +14,11 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strategies.frameworks import builtin
-from strategies.jobs.jobs import Settings
+from muster.strategies.frameworks import builtin
+from muster.strategies.jobs.jobs import Settings
+from muster.webhook.admission.policies import FrameworkPolicy, Mode, Policy
 from tests.roles.places import ROLES
 from tests.support.devices import OFFERED
-from webhook.admission.policies import FrameworkPolicy, Mode, Policy
 
 __all__ = ["KINDS", "Case", "body_of", "copied", "load", "raw", "save"]
 

@@ -7,9 +7,9 @@ import random as randoms
 
 import orjson
 
+from muster.webhook.admission import decisions, reviews
 from tests.fuzz import cases, mutations, planting, skeletons, values
 from tests.support import admissions, jobs
-from webhook.admission import decisions, reviews
 
 __all__ = ["draw"]
 

@@ -7,8 +7,8 @@ import re
 
 import orjson
 
+from muster.webhook.audit import schemas
 from tests.fuzz import planting, trials
-from webhook.audit import schemas
 
 __all__ = ["COUNTED", "INVARIANTS", "faults", "page_faults"]
 

@@ -27,16 +27,16 @@ from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from webhook import logs
-from webhook.audit.log import writer
-from webhook.audit.redaction import redaction
-from webhook.cluster import writes
-from webhook.cluster.memory import DuplicateError, InMemoryReader, UnnamedError
-from webhook.metrics import Metrics
-from webhook.notices import denials
-from webhook.notices.reports import folds, formats, writers
-from webhook.server import handlers
-from webhook.server.resolvers import Resolver
+from muster.webhook import logs
+from muster.webhook.audit.log import writer
+from muster.webhook.audit.redaction import redaction
+from muster.webhook.cluster import writes
+from muster.webhook.cluster.memory import DuplicateError, InMemoryReader, UnnamedError
+from muster.webhook.metrics import Metrics
+from muster.webhook.notices import denials
+from muster.webhook.notices.reports import folds, formats, writers
+from muster.webhook.server import handlers
+from muster.webhook.server.resolvers import Resolver
 
 __all__ = ["Exchange", "Service", "reader_of"]
 

@@ -8,15 +8,15 @@ import types
 
 import pytest
 
-from strategies.changes.changes import Changes
-from strategies.documents import findings
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import findings
+from muster.webhook import logs
+from muster.webhook.admission import accounts, answers, decisions, reviews
+from muster.webhook.admission.policies import Mode
+from muster.webhook.audit.redaction import doors, redaction
+from muster.webhook.notices import denials
+from muster.webhook.server import endings, handlers
 from tests.fuzz import batches, invariants, mutations, services
-from webhook import logs
-from webhook.admission import accounts, answers, decisions, reviews
-from webhook.admission.policies import Mode
-from webhook.audit.redaction import doors, redaction
-from webhook.notices import denials
-from webhook.server import endings, handlers
 
 _MOST = 3000  # which jobs are drawn first changes with each file of the corpus
 _log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from strategies.documents import names, pods
-from strategies.frameworks.trl import flags
+from muster.strategies.documents import names, pods
+from muster.strategies.frameworks.trl import flags
 from tests.frameworks import sampled_jobs
 from tests.fuzz import cases, invariants, services, trials
 from tests.support import admissions, devices, jobs

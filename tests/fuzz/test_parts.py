@@ -9,7 +9,7 @@ import jsonpatch
 import pytest
 from hypothesis import given
 
-from strategies.documents import names
+from muster.strategies.documents import names
 from tests.fuzz import cases, drawing, invariants, mutations, patches, planting, services, trials, values
 from tests.support import admissions, generated, jobs
 

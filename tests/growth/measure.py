@@ -20,7 +20,7 @@ import orjson
 
 from tests.growth import axes, kinds, scripts
 from tests.support import admissions
-from webhook.admission import decisions, reviews
+from muster.webhook.admission import decisions, reviews
 
 STEEPEST = 1.2
 _LEAST = 5.0  # steps for each byte; below it nothing has grown

@@ -76,7 +76,7 @@ def test_work_that_grows_with_the_square_is_found():
     code = (
         "from tests.growth import work\n"
         "work.install()\n"
-        "from strategies.documents import paths\n"
+        "from muster.strategies.documents import paths\n"
         "counted = work.work\n"
         "before = counted.steps\n"
         "counted.contains(5000, list(range(5000)))\n"

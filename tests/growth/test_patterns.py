@@ -12,7 +12,7 @@ import re
 import pytest
 
 from tests.growth import expressions, patterns
-from webhook.doctor import refusals
+from muster.webhook.doctor import refusals
 
 _SHORT = "compared with whole values of at most 256 characters"
 _NOT = {

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from strategies.frameworks.vllm import contradictions, flags, parsing, probes, servers, sizes, strategy, validation
+from muster.strategies.frameworks.vllm import (
+    contradictions,
+    flags,
+    parsing,
+    probes,
+    servers,
+    sizes,
+    strategy,
+    validation,
+)
 from tests.frameworks.builders import enforce, gpus, jobset, replicated_job
 
 ROOT = Path(__file__).parents[2]

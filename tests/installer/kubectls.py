@@ -8,7 +8,7 @@ import json
 
 import yaml
 
-from certs import (
+from muster.certs import (
     authorities,
     expiries,
     leaves,
@@ -16,9 +16,9 @@ from certs import (
     pems,
     subject_names,
 )
+from muster.webhook import installer
+from muster.webhook.installer import certificates
 from tests.manifests import bases
-from webhook import installer
-from webhook.installer import certificates
 
 __all__ = ["DAY", "FakeKubectl", "foreign", "install", "secret_of", "trusted"]
 

@@ -6,11 +6,11 @@ import base64
 
 import pytest
 
-from certs import pems
+from muster.certs import pems
+from muster.webhook import installer
+from muster.webhook.installer import certificates
 from tests.installer import kubectls
 from tests.manifests import bases
-from webhook import installer
-from webhook.installer import certificates
 
 
 def test_every_entry_trusts_the_ca_of_the_secret():

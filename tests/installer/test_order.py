@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from muster.webhook import installer, manifests
+from muster.webhook.installer import documents
 from tests.installer import kubectls
 from tests.manifests import bases
-from webhook import installer, manifests
-from webhook.installer import documents
 
 
 def test_the_api_server_calls_muster_only_when_it_serves():

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import settings as how_many
 from hypothesis import strategies as st
 
-from sessions.platforms import manifests, spills
-from sessions.platforms.manifests import Settings, Volume
-from strategies.platform.placements import Role
-from strategies.platform.profiles import Profile
+from muster.sessions.platforms import manifests, spills
+from muster.sessions.platforms.manifests import Settings, Volume
+from muster.strategies.platform.placements import Role
+from muster.strategies.platform.profiles import Profile
+from muster.webhook.admission import accounts
 from tests.support import admissions, devices, jobs
-from webhook.admission import accounts
 
 ADDED = {"applied", "claim", "seat", "profile-label", "memory", "node-affinity", "tolerations", "spread", "label"}
 TOLERATION = {"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}

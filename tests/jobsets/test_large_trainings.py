@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 
-from strategies.claims import requests
-from strategies.launches import sites, worlds
+from muster.strategies.claims import requests
+from muster.strategies.launches import sites, worlds
 from tests.support import admissions, devices, jobs
 
 

@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from muster import testing
-from strategies import TorchFamily, error, find_site, warning
-from strategies.changes import restores
-from strategies.frameworks import builtin
+from muster.strategies import TorchFamily, error, find_site, warning
+from muster.strategies.changes import restores
+from muster.strategies.frameworks import builtin
 
 LAUNCHES = {
     "torch": [["torchrun", "train.py"], ["accelerate", "launch", "train.py"]],

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from muster.webhook.cli import arguments, cases, explanations
+from muster.webhook.cli.commands import explain
 from tests.cli import jobs
-from webhook.cli import arguments, cases, explanations
-from webhook.cli.commands import explain
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "launchers.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.launches import accelerate_files
+from muster.strategies.launches import accelerate_files
 from tests.frameworks.test_counts import judged
 
 KIND = {"distributed_type": "MULTI_GPU", "num_processes": "4"}

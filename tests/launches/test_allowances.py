@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from strategies.launches import allowances, cursors, readings, shells
+from muster.strategies.launches import allowances, cursors, readings, shells
 
 LAUNCH = "torchrun train.py\n"
 COMMANDS = "the shell's text runs more commands than Muster reads"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.launches import choices, launches
+from muster.strategies.launches import choices, launches
 from tests.frameworks.builders import found, gpus, jobset, replicated_job, runtime, trainjob
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.launches import environments
+from muster.strategies.launches import environments
 
 
 def told(*env, name="node", replaced=frozenset(), **resources):

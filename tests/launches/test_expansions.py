@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.launches.expansions import compute, take_defaults
+from muster.strategies.launches.expansions import compute, take_defaults
 
 SET_ELSEWHERE = [
     *("MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX", "PET_NNODES"),  # Kubernetes and Muster

@@ -7,7 +7,7 @@ import difflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.launches.guesses import Guesses
+from muster.strategies.launches.guesses import Guesses
 
 WORDS = st.text("abcd_", max_size=9)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.launches import outputs, readings
+from muster.strategies.launches import outputs, readings
 
 KNOWN = [
     ["echo", "a", "b"],

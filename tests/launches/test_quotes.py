@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.launches import launches, quotes, readings
+from muster.strategies.launches import launches, quotes, readings
 
 SECRET = "hunter2hunter2"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.launches.launches import MAX_WORDS, Launcher, parse
-from strategies.launches.readings import read
+from muster.strategies.launches.launches import MAX_WORDS, Launcher, parse
+from muster.strategies.launches.readings import read
 from tests.support import limits
 
 LAUNCH = "torchrun --nnodes 2 --nproc_per_node=4 t.py --lr 1"

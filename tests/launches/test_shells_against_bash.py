@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from strategies.launches.readings import read
+from muster.strategies.launches.readings import read
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None, reason="bash is not on this machine")

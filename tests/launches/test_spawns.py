@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from strategies.launches import readings, spawns
+from muster.strategies.launches import readings, spawns
 
 LIGHTNING = "import lightning as L\n"
 SEEN = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from strategies.launches.readings import read
-from strategies.launches.statuses import Loss
+from muster.strategies.launches.readings import read
+from muster.strategies.launches.statuses import Loss
 
 LAUNCH = "torchrun train.py"
 

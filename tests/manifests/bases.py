@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from muster.webhook import configs
 from tests.manifests import files
-from webhook import configs
 
 __all__ = ["FOLDER", "ROOT", "WEBHOOKS", "config", "container", "documents", "kustomization", "one", "pod", "webhooks"]
 

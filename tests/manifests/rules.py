@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.claims import notations
+from muster.strategies.claims import notations
 from tests.manifests import kinds, shapes
 
 __all__ = ["check"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from muster.webhook.cli import arguments
+from muster.webhook.cluster import callers
+from muster.webhook.pages import gates
+from muster.webhook.pages.serving import HEALTH
 from tests.manifests import files
-from webhook.cli import arguments
-from webhook.cluster import callers
-from webhook.pages import gates
-from webhook.pages.serving import HEALTH
 
 FOLDER = files.FOLDER / "audit-page"
 DOCUMENTS = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from unittest import mock
 
+from muster.webhook import configs
+from muster.webhook.cluster import kinds, transports
+from muster.webhook.metrics import Metrics
+from muster.webhook.server import clusters, health, services
 from tests.manifests import bases, files
-from webhook import configs
-from webhook.cluster import kinds, transports
-from webhook.metrics import Metrics
-from webhook.server import clusters, health, services
 
 
 def test_the_service_selects_the_pods_of_the_deployment_and_reaches_the_port_that_is_listened_on():

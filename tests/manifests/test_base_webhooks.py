@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.changes import restores
-from strategies.changes.changes import Changes
-from strategies.documents import names
+from muster.strategies.changes import restores
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import names
+from muster.webhook.cluster import kinds
+from muster.webhook.server import handlers
 from tests.manifests import bases
-from webhook.cluster import kinds
-from webhook.server import handlers
 
 ENTRIES = bases.webhooks()
 RESOURCES = {"TrainJob": (kinds.TRAINER_GROUP, "trainjobs"), "JobSet": ("jobset.x-k8s.io", "jobsets")}

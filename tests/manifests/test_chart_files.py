@@ -8,10 +8,10 @@ import tomllib
 
 import yaml
 
+from muster.webhook import configs
+from muster.webhook.configs import documents
 from tests.manifests import bases, files
 from tools import chartvalues
-from webhook import configs
-from webhook.configs import documents
 
 CHART = files.FOLDER / "chart"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions.platforms import manifests
+from muster.sessions.platforms import manifests
 
 ROOT, BASE = Path("/state"), Path("/base")
 SETTINGS = manifests.Settings(

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from sessions.cli import pods
-from sessions.cli.main import parser
-from sessions.platforms import manifests
+from muster.sessions.cli import pods
+from muster.sessions.cli.main import parser
+from muster.sessions.platforms import manifests
 from tests.manifests import files
 
 FOLDER = files.FOLDER / "sessions"

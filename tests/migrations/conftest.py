@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from muster.webhook.cli import migrations
 from tests.cli.conftest import muster  # noqa: F401  # a fixture
-from webhook.cli import migrations
 
 
 @dataclass

@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.webhook import kubeyaml
+from muster.webhook.cli import migrations
 from tests.migrations import jobs
-from webhook import kubeyaml
-from webhook.cli import migrations
 
 LOSES = {"runPolicy": {"ttlSecondsAfterFinished": 5}}
 

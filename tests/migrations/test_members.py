@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.webhook.cli.migrations import notes
 from tests.migrations import jobs
-from webhook.cli.migrations import notes
 
 MEMBERS = json.loads(Path(__file__).with_name("members.json").read_text())
 FATES = {"moved", "changed", "lost", "written", "code"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from strategies.documents import overrides, trainer_versions
+from muster.strategies.documents import overrides, trainer_versions
+from muster.webhook.cli import migrations
+from muster.webhook.cli.schemas import releases, shapes
 from tests.migrations import jobs
-from webhook.cli import migrations
-from webhook.cli.schemas import releases, shapes
 
 NODE = [{"name": "node"}]
 REF = {"runtimeRef": {"name": "torch-distributed"}}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from sessions.devices import figures
-from sessions.metrics import Metrics as OfSessions
+from muster.sessions.devices import figures
+from muster.sessions.metrics import Metrics as OfSessions
+from muster.webhook.controllers.run import FIGURES
+from muster.webhook.metrics import Metrics
 from tests.operations.pages import ROOT
-from webhook.controllers.run import FIGURES
-from webhook.metrics import Metrics
 
 
 def exposed():

@@ -9,8 +9,8 @@ import pytest
 
 from e2e import run
 from e2e.cluster import __main__ as cluster
+from muster.webhook.cli import arguments
 from tests.operations import pages
-from webhook.cli import arguments
 
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", pages.read("Makefile"), re.MULTILINE))
 MODULES = {"e2e.cluster": cluster._parser()}

@@ -8,10 +8,10 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from muster.webhook import configs
+from muster.webhook.metrics import Metrics
+from muster.webhook.server.services import Service
 from tests.operations import pages, series
-from webhook import configs
-from webhook.metrics import Metrics
-from webhook.server.services import Service
 
 PAGES = {
     "docs/operations.md": series.exposed(),

@@ -12,7 +12,7 @@ import sys
 import tinker
 from tinker import types
 
-from sessions.demo import loop
+from muster.sessions.demo import loop
 
 
 def main(url: str, base: str) -> None:

@@ -7,8 +7,8 @@ import subprocess
 
 import yaml
 
+from muster.webhook import configs
 from tests.manifests import files
-from webhook import configs
 
 __all__ = ["CHART", "NAMESPACE", "PEM", "WEBHOOKS", "Helm", "config", "kustomize", "one"]
 

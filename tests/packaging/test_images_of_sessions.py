@@ -17,7 +17,7 @@ pytestmark = pytest.mark.thorough
 
 USER = 65532
 NAMES = ("engine", "gateway")
-MAKE = "import pathlib, sys; from sessions.demo import tiny; tiny.make(pathlib.Path(sys.argv[1]))"
+MAKE = "import pathlib, sys; from muster.sessions.demo import tiny; tiny.make(pathlib.Path(sys.argv[1]))"
 ENVIRONMENT = "/opt/venv"
 SERVE = ("serve", "--root", "/state", "--host", "0.0.0.0")
 PYTHONS = tuple(f"--{each}-python={ENVIRONMENT}/bin/python" for each in ("trainer", "sampler"))
@@ -96,7 +96,7 @@ def stage(images, models, tmp_path):
 
 
 def test_an_image_of_engines_serves_trains_to_a_mean_reward_of_one_and_ends_when_it_is_told(stage):
-    learns(stage, "engine", "python", "-m", "sessions.cli", *SERVE)
+    learns(stage, "engine", "python", "-m", "muster.sessions.cli", *SERVE)
 
 
 def test_the_image_of_the_gateway_does_the_same_with_the_environment_of_the_engines_beside_it(stage):

@@ -71,7 +71,7 @@ def test_it_loads_nothing_from_elsewhere(site):
 
 def test_the_python_interface_is_made_of_docstrings(site):
     text = (site / "docs/reference/python.html").read_text(encoding="utf-8")
-    for name in ("muster.TRLTrainer", "strategies.FrameworkStrategy", "strategies.Changes.set"):
+    for name in ("muster.TRLTrainer", "muster.strategies.FrameworkStrategy", "muster.strategies.Changes.set"):
         assert f'id="{name}"' in text, name
 
 

@@ -9,18 +9,18 @@ import tomllib
 import pytest
 import yaml
 
-from sessions.cli import main as sessions
-from sessions.cli import pods
-from sessions.platforms import manifests
-from strategies.documents import names
+from muster.sessions.cli import main as sessions
+from muster.sessions.cli import pods
+from muster.sessions.platforms import manifests
+from muster.strategies.documents import names
+from muster.webhook.admission.policies import Mode
+from muster.webhook.cli import arguments
+from muster.webhook.cli.commands import audit_serve
+from muster.webhook.pages import gates
+from muster.webhook.pages.serving import HEALTH
 from tests.manifests import files, rules
 from tests.packaging import others, renders
 from tests.packaging.choices import CHOICES, GATEWAY, ISSUER
-from webhook.admission.policies import Mode
-from webhook.cli import arguments
-from webhook.cli.commands import audit_serve
-from webhook.pages import gates
-from webhook.pages.serving import HEALTH
 
 CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", *renders.WEBHOOKS)
 TLS_FILES = ("tls.crt", "tls.key", "ca.crt")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from muster.webhook import kubeyaml
+from muster.webhook.cli.arguments import STARTERS
 from tests.manifests import bases, files
 from tests.packaging import renders
-from webhook import kubeyaml
-from webhook.cli.arguments import STARTERS
 
 ACTION = bases.ROOT / "actions" / "check"
 CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "certs", "muster", "strategies", "webhook")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.platform import devices
+from muster.strategies.platform import devices
 
 COUNTED = {
     "NVIDIA": ({"nvidia.com/gpu": 4}, 4, "gpu"),

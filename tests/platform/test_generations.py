@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.platform import generations
+from muster.strategies.platform import generations
 
 PRODUCT, MAJOR = "nvidia.com/gpu.product", "nvidia.com/gpu.compute.major"
 GKE, TYPE = "cloud.google.com/gke-accelerator", "node.kubernetes.io/instance-type"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.platform import machines
+from muster.strategies.platform import machines
 
 KNOWN = {
     "g4dn.xlarge": 1,

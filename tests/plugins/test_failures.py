@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from strategies import error
-from strategies.frameworks.default import DefaultStrategy
-from strategies.plugins.registry import Registry
+from muster.strategies import error
+from muster.strategies.frameworks.default import DefaultStrategy
+from muster.strategies.plugins.registry import Registry
+from muster.webhook.admission import Mode, Policy, answers, guards
 from tests.support import acmes, admissions, jobs
-from webhook.admission import Mode, Policy, answers, guards
 
 
 class UnspeakableError(Exception):

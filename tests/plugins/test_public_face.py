@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import strategies
+from muster import strategies
 
 ROOT = Path(__file__).parents[2]
 MODULES = {

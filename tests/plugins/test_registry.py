@@ -6,10 +6,10 @@ import textwrap
 
 import pytest
 
-from strategies import FrameworkStrategy, PluginImportError, Registry
-from strategies.frameworks import builtin
-from strategies.frameworks.default import DefaultStrategy
-from strategies.plugins import registry
+from muster.strategies import FrameworkStrategy, PluginImportError, Registry
+from muster.strategies.frameworks import builtin
+from muster.strategies.frameworks.default import DefaultStrategy
+from muster.strategies.plugins import registry
 from tests.support import plugins
 
 MODULE = """

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from strategies import error
+from muster.strategies import error
 from tests.support import acmes, admissions, jobs, upstream
 
 # --- it returns rubbish -----------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from strategies.frameworks import builtin
+from muster.strategies.frameworks import builtin
+from muster.webhook.admission import Policy
 from tests.support import admissions, jobs, upstream
-from webhook.admission import Policy
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "muster-strategy-axolotl"
 PACKAGE = "muster_strategy_axolotl"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 
-from strategies.platform.placements import Role
+from muster.strategies.platform.placements import Role
 from tests.support import admissions, jobs
 
 ROLE = "muster.dev/role"

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from strategies.changes import restores
-from strategies.platform.profiles import Profile
+from muster.strategies.changes import restores
+from muster.strategies.platform.profiles import Profile
 from tests.roles import places
 from tests.support import jobs, reapplies
 

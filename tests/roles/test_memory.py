@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from strategies.platform.profiles import Profile
-from strategies.roles import memories
+from muster.strategies.platform.profiles import Profile
+from muster.strategies.roles import memories
 from tests.roles import places
 from tests.support import admissions, jobs
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.platform import placements
+from muster.strategies.platform import placements
+from muster.webhook.cluster import kinds
 from tests.roles import places
 from tests.support import jobs
-from webhook.cluster import kinds
 
 POD = "spec.replicatedJobs[server].template.spec.template.spec"
 MEMORY = f"{POD}.containers[server].resources.requests.memory"

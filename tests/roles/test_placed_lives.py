@@ -8,7 +8,7 @@ import hypothesis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.roles import tolerations
+from muster.strategies.roles import tolerations
 from tests.roles import drawn, places
 from tests.support import jobs, limits, upstream
 from tests.support.worlds import DeniedError, World

@@ -8,13 +8,13 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import roles
-from strategies.changes.changes import Changes
-from strategies.claims import additions
-from strategies.documents import findings, paths
-from strategies.jobs.jobs import Job
-from strategies.platform.profiles import Profile
-from strategies.platform.supplies import Supply
+from muster.strategies import roles
+from muster.strategies.changes.changes import Changes
+from muster.strategies.claims import additions
+from muster.strategies.documents import findings, paths
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.platform.profiles import Profile
+from muster.strategies.platform.supplies import Supply
 from tests.roles import drawn, places
 from tests.support import admissions, jobs, limits, reapplies, upstream
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from muster.webhook import kubeyaml
+from muster.webhook.cli.main import main
 from tests.roles import places
-from webhook import kubeyaml
-from webhook.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "manifests/examples/18-trainer-and-samplers.yaml"

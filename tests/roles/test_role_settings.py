@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks import builtin
-from webhook import configs
+from muster.strategies.frameworks import builtin
+from muster.webhook import configs
 
 REGISTRY = builtin.load(plugins=False)
 GOOD = b"""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.roles import tolerations
+from muster.strategies.roles import tolerations
 from tests.roles import places
 from tests.support import admissions, jobs, limits, reapplies, upstream
 from tests.support.worlds import World

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from strategies import Finding, Severity, error, warning
-from strategies.documents import findings, paths, pods, runtimes, shapes, trainjobs
+from muster.strategies import Finding, Severity, error, warning
+from muster.strategies.documents import findings, paths, pods, runtimes, shapes, trainjobs
+from muster.webhook.cluster.memory import InMemoryReader
+from muster.webhook.cluster.overlay import Overlay
 from tests.support import admissions, jobs
-from webhook.cluster.memory import InMemoryReader
-from webhook.cluster.overlay import Overlay
 
 RUNTIME = jobs.make_runtime(framework=None)
 

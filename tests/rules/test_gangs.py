@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.checks.jobs import check_job
-from strategies.launches import slots
+from muster.strategies.checks.jobs import check_job
+from muster.strategies.launches import slots
 from tests.frameworks.builders import gpus, job_of, replicated_job, runtime, trainjob
 
 

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from strategies.changes.changes import Changes
-from strategies.documents.runtimes import Runtime
-from strategies.jobs.jobs import Job
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.jobs.jobs import Job
 from tests.support import jobs
 
 KEY = "muster.dev/rendezvous"

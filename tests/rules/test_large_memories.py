@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from strategies.changes import restores
-from strategies.changes.changes import Changes
+from muster.strategies.changes import restores
+from muster.strategies.changes.changes import Changes
 from tests.support import jobs, reapplies
 
 WHY = {"rule": "test/rule", "reason": "because"}

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from strategies.changes import restores
-from strategies.changes.changes import Changes
+from muster.strategies.changes import restores
+from muster.strategies.changes.changes import Changes
 from tests.support import jobs, merges, reapplies
 
 WHY = {"rule": "test/rule", "reason": "because"}

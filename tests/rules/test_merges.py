@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.trainer import merges
+from muster.strategies.trainer import merges
 
 _NAMES = st.sampled_from(["a", "b", "c", 1, True, None, ["a"], {"a": 1}, '["a"]'])
 _ENTRIES = st.lists(st.fixed_dictionaries({"value": st.integers()}, optional={"name": _NAMES}), max_size=8)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.runtimes import Runtime
-from strategies.trainer import ml_policies
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.trainer import ml_policies
 from tests.support.jobs import ANCESTOR
 
 MPI = {"numNodes": 1, "mpi": {"numProcPerNode": 4}}

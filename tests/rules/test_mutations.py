@@ -9,7 +9,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.documents import findings, paths
+from muster.strategies.documents import findings, paths
 from tests.support import admissions, generated, jobs, limits, realistic, upstream
 
 CLAIM = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.documents import nesting
+from muster.strategies.documents import nesting
 
 BRACKETS = st.text(st.sampled_from('[]{}"a'), max_size=4)
 VALUES = st.recursive(

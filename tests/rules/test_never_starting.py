@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.checks import images, members, successes
-from strategies.documents.findings import Severity
-from strategies.launches import endless
+from muster.strategies.checks import images, members, successes
+from muster.strategies.documents.findings import Severity
+from muster.strategies.launches import endless
 from tests.frameworks.builders import found, jobset, replicated_job
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

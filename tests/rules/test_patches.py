@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.changes.changes import Changes
-from strategies.documents import paths
-from strategies.documents.paths import ABSENT
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import paths
+from muster.strategies.documents.paths import ABSENT
 from tests.support import generated, limits
 
 WHY = {"rule": "test/rule", "reason": "because"}
@@ -173,7 +173,7 @@ def test_entries_that_are_added_together_are_recorded_as_one_by_one(path, docume
 
 
 def test_entries_without_end_are_too_many(monkeypatch):
-    monkeypatch.setattr("strategies.changes.changes.MOST", 10)
+    monkeypatch.setattr("muster.strategies.changes.changes.MOST", 10)
     with pytest.raises(ValueError, match="more than 10 changes"):
         Changes({}).extend(("args",), itertools.repeat(("a", "test/rule", "because")))
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.documents import paths
-from strategies.documents.paths import ABSENT
+from muster.strategies.documents import paths
+from muster.strategies.documents.paths import ABSENT
 from tests.support import generated
 
 ENV = {"spec": {"env": [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}, {"value": "x"}]}}

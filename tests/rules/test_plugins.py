@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.checks import plugins
-from strategies.checks.jobs import check_job
-from strategies.launches import slots, untold
+from muster.strategies.checks import plugins
+from muster.strategies.checks.jobs import check_job
+from muster.strategies.launches import slots, untold
 from tests.frameworks.builders import gpus, job_of, replicated_job, runtime, trainjob
 
 OPEN_MPI = {"numNodes": 1, "mpi": {"numProcPerNode": 1, "runLauncherAsNode": True}}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.checks import containers, scheduling
-from strategies.documents import labels
-from strategies.documents.findings import Severity
+from muster.strategies.checks import containers, scheduling
+from muster.strategies.documents import labels
+from muster.strategies.documents.findings import Severity
 from tests.frameworks.builders import found, gpus, jobset, replicated_job, runtime, trainjob
 
 REQUIRED = scheduling.REQUIRED

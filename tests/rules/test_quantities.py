@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.checks import amounts
-from strategies.documents import quantities
+from muster.strategies.checks import amounts
+from muster.strategies.documents import quantities
 from tests.support import limits
 
 LARGEST = 2**63 - 1

@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
+from muster.webhook.admission import Mode, Policy
 from tests.support import admissions, jobs, merges, plugins, reapplies
-from webhook.admission import Mode, Policy
 
 
 @pytest.fixture(params=reapplies.EVERY.values(), ids=reapplies.EVERY)

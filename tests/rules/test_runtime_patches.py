@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.changes.changes import Changes
-from strategies.checks.jobs import check_job
-from strategies.documents.runtimes import Runtime
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import list_templates
-from strategies.launches import kinds
-from strategies.trainer import runtime_patches
+from muster.strategies.changes.changes import Changes
+from muster.strategies.checks.jobs import check_job
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import list_templates
+from muster.strategies.launches import kinds
+from muster.strategies.trainer import runtime_patches
 from tests.support import jobs
 
 _HOSTNAME = "kubernetes.io/hostname"

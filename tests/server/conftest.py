@@ -14,12 +14,12 @@ import orjson
 import pytest
 import yaml
 
-from webhook.admission.policies import Policy
-from webhook.cluster.memory import InMemoryReader
-from webhook.listening.listeners import Listener
-from webhook.metrics import Metrics
-from webhook.server import handlers
-from webhook.server.resolvers import Resolver
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster.memory import InMemoryReader
+from muster.webhook.listening.listeners import Listener
+from muster.webhook.metrics import Metrics
+from muster.webhook.server import handlers
+from muster.webhook.server.resolvers import Resolver
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,9 +6,9 @@ import datetime
 
 import pytest
 
-from certs import authorities, leaves, pems, probes
-from webhook import configs
-from webhook.server import certificates
+from muster.certs import authorities, leaves, pems, probes
+from muster.webhook import configs
+from muster.webhook.server import certificates
 
 NOW = datetime.datetime.now(datetime.UTC)
 CALLED = "muster.muster-system.svc"

@@ -9,10 +9,10 @@ import socket
 import orjson
 import pytest
 
+from muster.webhook.listening import connections
+from muster.webhook.listening.connections import Connections, Limits, State
 from tests.server.conftest import TRAINJOB, review
 from tests.support import waits
-from webhook.listening import connections
-from webhook.listening.connections import Connections, Limits, State
 
 HEAD = b"POST /mutate/trainjobs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
@@ -241,13 +241,13 @@ async def test_two_thousand_idle_connections_half_sent_bodies_and_deaf_clients_k
 
 
 async def test_a_connection_without_a_request_is_closed_within_seconds(serve, streams, monkeypatch):
-    monkeypatch.setattr("webhook.listening.doors.LOOK", 0.002)
+    monkeypatch.setattr("muster.webhook.listening.doors.LOOK", 0.002)
     webhook = await serve()
     reader, _ = await opened(streams, webhook.port)
     assert await reader.read() == b""
     reader, _ = await opened(streams, webhook.port, b"POST /mutate/trainjobs HTTP/1.1\r\nHost:")
     assert await reader.read() == b""
-    assert b'muster_connections_closed_total{reason="slow"} 2.0' in webhook.metrics.render()
+    assert b'muster_connections_closed_total{reason="slow"} 2.0' in muster.webhook.metrics.render()
 
 
 async def test_a_request_that_is_no_review_makes_room_when_there_are_too_many(serve, streams):
@@ -267,7 +267,7 @@ async def test_a_request_that_is_no_review_makes_room_when_there_are_too_many(se
 
 
 async def test_a_connection_that_has_made_a_good_request_is_kept(serve, monkeypatch):
-    monkeypatch.setattr("webhook.listening.doors.LOOK", 0.002)
+    monkeypatch.setattr("muster.webhook.listening.doors.LOOK", 0.002)
     webhook = await serve()
     await webhook.admit()
     looks = webhook.listener.connections
@@ -275,7 +275,7 @@ async def test_a_connection_that_has_made_a_good_request_is_kept(serve, monkeypa
         looks.look()
     await webhook.admit()
     assert looks.counts()["kept"] == 1
-    assert b'muster_connections_closed_total{reason="slow"} 0.0' in webhook.metrics.render()
+    assert b'muster_connections_closed_total{reason="slow"} 0.0' in muster.webhook.metrics.render()
 
 
 async def test_half_sent_bodies_lose_their_memory_to_those_that_arrive(serve, streams):
@@ -330,7 +330,7 @@ async def test_what_is_no_http_is_answered_and_not_logged(serve, streams, caplog
 
 async def test_a_defect_of_a_handler_is_logged_and_answered(serve, monkeypatch, caplog):
     webhook = await serve()
-    monkeypatch.setattr("webhook.server.handlers.Admission.admit", None)
+    monkeypatch.setattr("muster.webhook.server.handlers.Admission.admit", None)
     assert (await webhook.post("/mutate/trainjobs", review()))[0] == 500
     assert [record.message for record in caplog.records] == ["a request failed"]
     monkeypatch.undo()
@@ -353,7 +353,7 @@ async def test_a_look_that_fails_is_not_the_last_one(serve, monkeypatch, caplog)
             looked.set()
         raise ValueError("oh")
 
-    monkeypatch.setattr("webhook.listening.doors.LOOK", 0.002)
+    monkeypatch.setattr("muster.webhook.listening.doors.LOOK", 0.002)
     monkeypatch.setattr(Connections, "look", look)
     await serve()
     await asyncio.wait_for(looked.wait(), waits.LIMIT)

@@ -8,15 +8,15 @@ import threading
 import orjson
 import pytest
 
-from strategies.frameworks import builtin
+from muster.strategies.frameworks import builtin
+from muster.webhook.admission import decisions
+from muster.webhook.admission.policies import Policy
+from muster.webhook.audit import schemas
+from muster.webhook.cluster import readers
+from muster.webhook.cluster.memory import InMemoryReader
+from muster.webhook.server import handlers, resolvers, salvage
 from tests.server.conftest import RUNTIME, TRAINJOB, review
 from tests.support import waits
-from webhook.admission import decisions
-from webhook.admission.policies import Policy
-from webhook.audit import schemas
-from webhook.cluster import readers
-from webhook.cluster.memory import InMemoryReader
-from webhook.server import handlers, resolvers, salvage
 
 SEALED = {"seq": 1, "prev": "0" * 64, "hash": "0" * 64}
 LARGE = TRAINJOB | {"metadata": TRAINJOB["metadata"] | {"annotations": {"notes": "x" * 2 * handlers.APART}}}
@@ -164,7 +164,7 @@ class UnspeakableError(Exception):
 async def test_what_fails_after_the_decision_is_answered_with_the_uid_and_a_record(serve, monkeypatch, place, document):
     webhook = await serve(policy=IN_TREE)
     for name in place.split(", "):
-        failing_once(monkeypatch, f"webhook.admission.{name}")
+        failing_once(monkeypatch, f"muster.webhook.admission.{name}")
     response = await webhook.admit(document=document, uid="u3")
     assert (response["uid"], response["allowed"]) == ("u3", False)
     assert [(record["uid"], record["decision"]) for record in webhook.records.kept] == [("u3", "error")]
@@ -189,7 +189,7 @@ async def test_an_answer_is_given_although_nothing_can_be_told(serve, monkeypatc
         raise UnspeakableError
 
     webhook = await serve(policy=IN_TREE)
-    monkeypatch.setattr("webhook.admission.answers.told", fails)
+    monkeypatch.setattr("muster.webhook.admission.answers.told", fails)
     response = await webhook.admit(uid="u4")
     assert (response["uid"], response["allowed"]) == ("u4", False)
     assert (await webhook.admit(operation="UPDATE", old=TRAINJOB))["allowed"]
@@ -200,7 +200,7 @@ async def test_a_recorder_and_metrics_that_fail_keep_nobody_from_an_answer(serve
         raise UnspeakableError
 
     webhook = await serve(policy=IN_TREE)
-    monkeypatch.setattr(webhook.metrics, "observe", fails)
+    monkeypatch.setattr(muster.webhook.metrics, "observe", fails)
     assert "patch" in await webhook.admit()
     webhook.records.submit = fails
     assert (await webhook.admit(uid="u5"))["status"]["code"] == 503  # as a record that cannot be kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from webhook.server.health import Health
+from muster.webhook.server.health import Health
 
 
 class Answers:
@@ -79,7 +79,7 @@ async def test_a_check_that_raises_has_found_a_problem(caplog):
     async def check():
         raise RuntimeError("oh")
 
-    with caplog.at_level(logging.CRITICAL, "webhook.server.health"):
+    with caplog.at_level(logging.CRITICAL, "muster.webhook.server.health"):
         response = await Health({"a": check}).readyz(None)
     assert (response.status, response.text) == (503, "a: the check failed with RuntimeError; the log has more\n")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from muster.webhook import configs
+from muster.webhook.metrics import Metrics
+from muster.webhook.server import recorders
 from tests.support import waits
-from webhook import configs
-from webhook.metrics import Metrics
-from webhook.server import recorders
 
 
 async def test_a_log_that_cannot_be_written_is_counted(tmp_path):

@@ -16,11 +16,11 @@ import orjson
 import pytest
 import yaml
 
+from muster.webhook import configs
+from muster.webhook.cluster import kinds
+from muster.webhook.server import run, services
+from muster.webhook.server.services import Service
 from tests.server.conftest import ROOT, review
-from webhook import configs
-from webhook.cluster import kinds
-from webhook.server import run, services
-from webhook.server.services import Service
 
 JSON = {"Content-Type": "application/json"}
 NOWHERE = (
@@ -67,7 +67,7 @@ async def test_an_https_request_gets_the_bytes_that_muster_review_prints(running
     _, call = running
     body = orjson.dumps(review())
     status, answered = await call("POST", "/mutate/trainjobs", data=body, headers=JSON)
-    command = [sys.executable, "-m", "webhook", "review"]
+    command = [sys.executable, "-m", "muster.webhook", "review"]
     printed = await asyncio.to_thread(subprocess.run, command, input=body, capture_output=True, check=True, cwd=ROOT)
     assert status == 200
     assert b"JSONPatch" in answered
@@ -143,7 +143,7 @@ async def test_connections_that_never_shake_hands_keep_nobody_out(tmp_path, monk
 
 
 async def test_a_handshake_that_is_not_ended_is_ended_within_seconds(tmp_path, monkeypatch):
-    monkeypatch.setattr("webhook.listening.doors.LOOK", 0.002)
+    monkeypatch.setattr("muster.webhook.listening.doors.LOOK", 0.002)
     path = written(tmp_path)
     service = Service(configs.load(path), path)
     await service.start()
@@ -175,7 +175,7 @@ async def test_a_service_without_a_certificate_says_what_to_configure(tmp_path, 
 
 def started(path):
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "webhook", "serve", "--config", str(path)]
+    command = [sys.executable, "-m", "muster.webhook", "serve", "--config", str(path)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
 
 

@@ -10,11 +10,11 @@ import ssl
 import orjson
 import pytest
 
+from muster.webhook import configs
+from muster.webhook.server.services import Service
 from tests.server.conftest import review
 from tests.server.test_service import written
 from tests.support import waits
-from webhook import configs
-from webhook.server.services import Service
 
 SECRET = b"hf_IpNP5oi2JnOL2P3jcNAG5OXWL2sQPTNN4U"
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from muster.webhook.server.workers import CrowdedError, Workers
 from tests.support import waits
-from webhook.server.workers import CrowdedError, Workers
 
 
 @pytest.fixture

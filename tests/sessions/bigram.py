@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sessions.seam import Outputs, Refused, Sampled, Sequence_
+from muster.sessions.seam import Outputs, Refused, Sampled, Sequence_
 
 SIZE = 32
 

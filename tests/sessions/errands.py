@@ -10,7 +10,7 @@ import time
 import httpx
 import orjson
 
-from sessions.wire.schema import messages
+from muster.sessions.wire.schema import messages
 from tests.sessions.hand import PROTOBUF, Hand, datum
 
 PROBE = [1, 2, 3, 4, 5, 6, 7, 8]

@@ -23,7 +23,7 @@ class Gateway:
 
     def __init__(self, folder: Path, journal: str | None = None, replica: str = "one") -> None:
         self.folder, self.replica = folder, replica
-        self.program: tuple[str, ...] = ("sessions.cli",)
+        self.program: tuple[str, ...] = ("muster.sessions.cli",)
         self._journal = ["--journal", journal] if journal else []
         self._run = folder / "run" / replica if journal else folder / "run"
         self.base = self.made(folder / "models" / "muster")
@@ -47,7 +47,7 @@ class Gateway:
         return other
 
     def run(self, *args: str) -> str:
-        command = [sys.executable, "-m", "sessions.cli", *args, "--root", str(self.folder), *self._journal]
+        command = [sys.executable, "-m", "muster.sessions.cli", *args, "--root", str(self.folder), *self._journal]
         return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
     def start(self) -> None:
@@ -133,6 +133,6 @@ class Torch(Gateway):
     def made(self, folder: Path) -> Path:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of libraries that transformers looks for
-            from sessions.demo import tiny  # noqa: PLC0415  # the other tests need no torch
+            from muster.sessions.demo import tiny  # noqa: PLC0415  # the other tests need no torch
 
             return tiny.make(folder / "tiny")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from sessions.refusals import Refused
+from muster.sessions.refusals import Refused
 from tests.sessions import bigram
 
 

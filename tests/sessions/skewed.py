@@ -22,7 +22,7 @@ class _Skewed(_Plain):
 time.time = lambda: _now() + AHEAD
 datetime.datetime = _Skewed  # before anything else imports it
 
-from sessions.cli.main import main  # noqa: E402  # as above
+from muster.sessions.cli.main import main  # noqa: E402  # as above
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,13 +12,13 @@ from aiohttp import web
 from tinker import types
 from tinker.proto.request_conv import forward_backward_request_to_proto
 
-from sessions.engines.client import Engine
-from sessions.engines.process import Service
-from sessions.journal import entries
-from sessions.runs import leftovers
-from sessions.runs.config import Config, Limits
-from sessions.runs.manager import Manager
-from sessions.runs.models import Model
+from muster.sessions.engines.client import Engine
+from muster.sessions.engines.process import Service
+from muster.sessions.journal import entries
+from muster.sessions.runs import leftovers
+from muster.sessions.runs.config import Config, Limits
+from muster.sessions.runs.manager import Manager
+from muster.sessions.runs.models import Model
 from tests.sessions import bigram
 from tests.sessions.hand import datum
 

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from sessions.journal import entries
-from sessions.journal.sqlite import SqliteJournal
-from sessions.runs.config import Config, Limits
-from sessions.runs.manager import Manager
-from sessions.runs.models import Model
+from muster.sessions.journal import entries
+from muster.sessions.journal.sqlite import SqliteJournal
+from muster.sessions.runs.config import Config, Limits
+from muster.sessions.runs.manager import Manager
+from muster.sessions.runs.models import Model
 from tests.support import waits
 
 _SESSION = "INSERT INTO sessions (id, tenant, created, seen, status, about) VALUES ('s', 'team-a', 0, 0, '{}', '{}')"

@@ -10,7 +10,7 @@ from tests.sessions.gateways import ROOT
 
 
 def muster(*words, cwd=ROOT):
-    code = f"import sys; from webhook.cli.main import main; sys.exit(main({list(words)!r}))"
+    code = f"import sys; from muster.webhook.cli.main import main; sys.exit(main({list(words)!r}))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)

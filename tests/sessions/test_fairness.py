@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions.fairness import Fair
-from sessions.tenancy import Share
+from muster.sessions.fairness import Fair
+from muster.sessions.tenancy import Share
 
 LOADS = st.lists(
     st.tuples(st.sampled_from("abcde"), st.integers(0, 3), st.integers(1, 9), st.integers(1, 40)),

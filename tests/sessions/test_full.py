@@ -11,7 +11,7 @@ import pytest
 import tinker
 from tinker import types
 
-from sessions.engines import names
+from muster.sessions.engines import names
 from tests.sessions.gateways import Gateway
 from tests.sessions.hand import datum
 

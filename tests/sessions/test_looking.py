@@ -13,8 +13,8 @@ from importlib import resources
 
 import pytest
 
-from sessions.cli import pages, texts
-from sessions.journal import progress
+from muster.sessions.cli import pages, texts
+from muster.sessions.journal import progress
 from tests.sessions.gateways import ROOT, Gateway
 from tests.sessions.hand import PROTOBUF, datum
 
@@ -24,7 +24,7 @@ BAD = "\x1b]0;owned\x07\u202eevil"
 
 
 def command(gateway, *args):
-    line = [sys.executable, "-m", "sessions.cli", *args, "--root", str(gateway.folder), *gateway._journal]
+    line = [sys.executable, "-m", "muster.sessions.cli", *args, "--root", str(gateway.folder), *gateway._journal]
     return subprocess.run(line, capture_output=True, text=True, cwd=ROOT, check=False)
 
 
@@ -109,7 +109,7 @@ def test_failures_are_shown_and_names_that_a_tenant_chose_cannot_move_the_cursor
 
 def test_the_view_that_follows_ends_with_its_session(shared, hand):
     one = hand(shared)
-    line = [sys.executable, "-m", "sessions.cli", "show", one.session, "--follow", "--json", "--root"]
+    line = [sys.executable, "-m", "muster.sessions.cli", "show", one.session, "--follow", "--json", "--root"]
     with subprocess.Popen([*line, str(shared.folder)], stdout=subprocess.PIPE, text=True, cwd=ROOT) as following:
         first = json.loads(following.stdout.readline())
         assert (first["status"], first["ended"]) == ("active", None)
@@ -181,7 +181,7 @@ def test_looking_makes_no_journal_where_there_is_none(tmp_path):
 def test_the_last_steps_are_kept_and_passes_are_joined_by_their_reduction():
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.row_factory = sqlite3.Row
-        connection.executescript(resources.files("sessions.journal").joinpath("schema.sql").read_text())
+        connection.executescript(resources.files("muster.sessions.journal").joinpath("schema.sql").read_text())
         for number in range(1, progress.KEPT + 3):
             progress.passed(connection, "m", 2, {"loss:sum": 1.0, "low:min": 3.0, "high:max": 3.0, "of:mean": 3.0})
             progress.passed(connection, "m", 3, {"loss:sum": 0.5, "low:min": 5.0, "high:max": 5.0, "of:mean": 5.0})

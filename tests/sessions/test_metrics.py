@@ -12,7 +12,7 @@ import tinker
 from prometheus_client.parser import text_string_to_metric_families
 from tinker import types
 
-from sessions.metrics import ABSENCES, KINDS, Metrics
+from muster.sessions.metrics import ABSENCES, KINDS, Metrics
 from tests.sessions.gateways import ROOT, Gateway
 from tests.sessions.hand import datum
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sessions.cli.main import main
+from muster.sessions.cli.main import main
 from tests.sessions.gateways import ROOT
 
 SECRET = "passed"  # of nobody

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import pytest
 
-from sessions.journal import entries
-from sessions.journal.sqlite import SqliteJournal
-from sessions.runs.config import Config, Limits
-from sessions.runs.manager import Manager
+from muster.sessions.journal import entries
+from muster.sessions.journal.sqlite import SqliteJournal
+from muster.sessions.runs.config import Config, Limits
+from muster.sessions.runs.manager import Manager
 from tests.sessions.gateways import ROOT
 from tests.sessions.hand import datum
 from tests.sessions.test_ends_of_processes import raw
@@ -190,7 +190,15 @@ def test_a_checkpoint_goes_when_its_time_is_over_and_who_samples_from_it_keeps_i
 def test_an_engine_whose_gateway_was_killed_while_it_loaded_leaves_the_socket_of_the_next_one_alone(tmp_path):
     socket = tmp_path / "trainer.sock"
     socket.write_text("of the next one")
-    command = [sys.executable, "-m", "sessions.engines.process", "--base", str(tmp_path), "--socket", str(socket)]
+    command = [
+        sys.executable,
+        "-m",
+        "muster.sessions.engines.process",
+        "--base",
+        str(tmp_path),
+        "--socket",
+        str(socket),
+    ]
     engine = subprocess.Popen([*command, "--trainer", "tests.sessions.bigram:Trainer"], stdin=subprocess.PIPE, cwd=ROOT)
     engine.stdin.close()
     assert engine.wait() == 0

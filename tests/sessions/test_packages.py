@@ -38,13 +38,15 @@ def run(packages, *words):
 def test_the_gateway_and_its_command_line_are_imported_without_torch(packages):
     for module in ("torch", "transformers", "safetensors", "peft", "httpx"):
         assert f"No module named '{module}'" in run(packages, "-c", f"import {module}").stderr
-    done = run(packages, "-c", "import sessions.gateway.app, sessions.engines.process, sessions.cli.main")
+    done = run(
+        packages, "-c", "import muster.sessions.gateway.app, muster.sessions.engines.process, muster.sessions.cli.main"
+    )
     assert done.returncode == 0, done.stderr
-    assert run(packages, "-m", "sessions.cli", "serve", "--help").returncode == 0
+    assert run(packages, "-m", "muster.sessions.cli", "serve", "--help").returncode == 0
 
 
 def test_a_key_is_made_where_only_the_gateway_is(packages, tmp_path):
-    done = run(packages, "-m", "sessions.cli", "keys", "create", "team-a", "--root", str(tmp_path / "state"))
+    done = run(packages, "-m", "muster.sessions.cli", "keys", "create", "team-a", "--root", str(tmp_path / "state"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("tml-")
 
@@ -52,7 +54,7 @@ def test_a_key_is_made_where_only_the_gateway_is(packages, tmp_path):
 @pytest.mark.parametrize(("words", "lacking"), [((), "trainer"), (("--trainer-python", sys.executable), "sampler")])
 def test_a_gateway_that_could_start_no_engines_says_so_and_ends(packages, tmp_path, words, lacking):
     (tmp_path / "config.json").write_text("{}")
-    serve = ("-m", "sessions.cli", "serve", "--root", str(tmp_path / "state"), "--base", str(tmp_path))
+    serve = ("-m", "muster.sessions.cli", "serve", "--root", str(tmp_path / "state"), "--base", str(tmp_path))
     done = run(packages, *serve, *words)
     assert done.returncode == 2, done.stderr
     assert f"--{lacking}-python: the {lacking} needs torch, which this interpreter has not" in done.stderr

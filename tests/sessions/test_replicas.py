@@ -11,9 +11,9 @@ import pytest
 import tinker
 from tinker import types
 
-from sessions.journal import leases
-from sessions.journal.places import journal_at
-from sessions.journal.store import LostLeaseError
+from muster.sessions.journal import leases
+from muster.sessions.journal.places import journal_at
+from muster.sessions.journal.store import LostLeaseError
 from tests.sessions.gateways import Gateway
 from tests.sessions.hand import datum
 from tests.sessions.test_ends_of_processes import trained

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from sessions.engines import names, process
+from muster.sessions.engines import names, process
 from tests.sessions.gateways import ROOT, Gateway
 
 
@@ -22,7 +22,7 @@ from tests.sessions.gateways import ROOT, Gateway
 )
 def test_a_sampler_that_cannot_be_is_refused_before_anything_starts(tmp_path, words, text):
     (tmp_path / "config.json").write_text("{}")
-    command = [sys.executable, "-m", "sessions.cli", "serve", "--root", str(tmp_path), "--base", str(tmp_path)]
+    command = [sys.executable, "-m", "muster.sessions.cli", "serve", "--root", str(tmp_path), "--base", str(tmp_path)]
     done = subprocess.run([*command, *words], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 2
     assert text in done.stderr
@@ -30,7 +30,7 @@ def test_a_sampler_that_cannot_be_is_refused_before_anything_starts(tmp_path, wo
 
 
 def test_samplers_have_names_and_may_be_any_class():
-    assert names.sampler("vllm") == "sessions.engines.vllm_sampler:VllmSampler"
+    assert names.sampler("vllm") == "muster.sessions.engines.vllm_sampler:VllmSampler"
     assert names.sampler("my.own:Sampler") == "my.own:Sampler"
 
 

@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from sessions.seam import Adam, Datum, Lora, Step
+from muster.sessions.seam import Adam, Datum, Lora, Step
 from tests.sessions import bigram
 from tests.sessions.gateways import Gateway
 from tests.sessions.hand import datum

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from sessions.cli import main as sessions
+from muster.sessions.cli import main as sessions
+from muster.webhook import configs
+from muster.webhook.cli import arguments
 from tests.operations import pages
 from tools.site import commands, configuration, migrations
-from webhook import configs
-from webhook.cli import arguments
 
 COMMANDS = list(commands.commands())
 SECTIONS = list(configuration.sections_of())

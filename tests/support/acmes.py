@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 
+from muster.webhook.admission import Mode
 from tests.support import admissions, jobs, plugins
-from webhook.admission import Mode
 
 ORIGIN = "muster-strategy-test 1.0"
 JOB = jobs.make_trainjob(command=["acme", "run"], runtime="acme-runtime", env=[{"name": "A", "value": "1"}])

@@ -8,12 +8,12 @@ import copy
 import jsonpatch
 import orjson
 
-from strategies.frameworks import builtin
-from strategies.frameworks.default import DefaultStrategy
-from strategies.plugins.registry import Registry
+from muster.strategies.frameworks import builtin
+from muster.strategies.frameworks.default import DefaultStrategy
+from muster.strategies.plugins.registry import Registry
+from muster.webhook.admission import Policy, answers, decisions, reviews
+from muster.webhook.cluster.memory import InMemoryReader
 from tests.support import jobs
-from webhook.admission import Policy, answers, decisions, reviews
-from webhook.cluster.memory import InMemoryReader
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 GROUPS = {

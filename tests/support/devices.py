@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from strategies.frameworks import builtin
-from strategies.jobs.jobs import Settings
-from strategies.platform.profiles import Profile
+from muster.strategies.frameworks import builtin
+from muster.strategies.jobs.jobs import Settings
+from muster.strategies.platform.profiles import Profile
+from muster.webhook.admission import Policy
+from muster.webhook.admission.policies import FrameworkPolicy
 from tests.support import admissions, jobs
-from webhook.admission import Policy
-from webhook.admission.policies import FrameworkPolicy
 
 GPU = "nvidia.com/gpu"
 CLASS = "gpu.nvidia.com"

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from strategies.changes.changes import Change
-from strategies.documents.findings import Finding
-from webhook import catalogue
+from muster.strategies.changes.changes import Change
+from muster.strategies.documents.findings import Finding
+from muster.webhook import catalogue
 
 ROOT = Path(__file__).parents[2]
 _ROOMS = ("strategies", "webhook")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import yaml
 
+from muster.webhook.admission import accounts
+from muster.webhook.audit.log import chain
+from muster.webhook.audit.redaction import redaction
 from tests.support import admissions, jobs, upstream
-from webhook.admission import accounts
-from webhook.audit.log import chain
-from webhook.audit.redaction import redaction
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = (

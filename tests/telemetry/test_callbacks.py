@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from muster.webhook.controllers import guards
 from muster_guard import endings, trainings
 from muster_telemetry import callbacks, meters, syncs
 from muster_telemetry.summaries import Summary
 from tests.telemetry.rows import asynchronous, synchronous
-from webhook.controllers import guards
 
 IMAGES = Path(__file__).parents[2] / "images"
 

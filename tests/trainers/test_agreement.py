@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import muster
-from strategies.documents.findings import Severity
-from strategies.frameworks.trl import flags
-from webhook.admission import decisions, reviews
-from webhook.admission.policies import Policy
-from webhook.cluster.memory import InMemoryReader
+from muster.strategies.documents.findings import Severity
+from muster.strategies.frameworks.trl import flags
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster.memory import InMemoryReader
 
 RUNTIMES = [
     yaml.safe_load(path.read_text())

@@ -14,7 +14,7 @@ import pytest
 
 import muster
 from muster import trainers, trl
-from strategies.frameworks.trl import flags
+from muster.strategies.frameworks.trl import flags
 
 
 def runtime(name, framework=None, kind="ClusterTrainingRuntime"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags, parsing
 
 WORDS = st.one_of(
     st.sampled_from(sorted(flags.script("grpo").specs)),

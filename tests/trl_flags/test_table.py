@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks.trl import flags
+from muster.strategies.frameworks.trl import flags
 
 
 def test_the_methods_are_those_that_train():

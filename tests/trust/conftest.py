@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from certs import contexts, errors, expiries, probes, sources
+from muster.certs import contexts, errors, expiries, probes, sources
+from muster.webhook.cluster import writes
+from muster.webhook.trust import bundles, keepers, leaders, secrets
 from tests.controllers.apiservers import ApiServer
 from tests.controllers.documents import namespace
-from webhook.cluster import writes
-from webhook.trust import bundles, keepers, leaders, secrets
 
 SERVICE = "muster.muster-system.svc"
 RULES = keepers.TrustRules(settle=10.0, validity=timedelta(seconds=1200))

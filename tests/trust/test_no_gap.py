@@ -12,9 +12,9 @@ import asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from muster.webhook.cluster import transports
 from tests.controllers.apiservers import RefusedError
 from tests.trust.conftest import World
-from webhook.cluster import transports
 
 LAG = 5.0  # seconds; below RULES.settle
 AWAY = 300.0  # seconds; below the third of an authority's life that is left when it is due

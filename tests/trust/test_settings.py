@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webhook import configs
-from webhook.server.services import Service
+from muster.webhook import configs
+from muster.webhook.server.services import Service
 
 
 def parsed(text):

@@ -7,11 +7,11 @@ import base64
 
 import pytest
 
-from certs import authorities, errors, leaves, materials, pems
+from muster.certs import authorities, errors, leaves, materials, pems
+from muster.webhook.cluster import transports
+from muster.webhook.trust import leaders, secrets
 from tests.controllers.apiservers import RefusedError
 from tests.trust.conftest import KINDS, LEAF, RULES, SERVICE, World
-from webhook.cluster import transports
-from webhook.trust import leaders, secrets
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sessions.cli import main as sessions
+from muster.sessions.cli import main as sessions
+from muster.webhook.cli import arguments
 from tools.site import tables
-from webhook.cli import arguments
 
 __all__ = ["EVERYWHERE", "Command", "commands", "page"]
 

@@ -15,12 +15,12 @@ from typing import Annotated, Any
 import pydantic
 import yaml
 
-from strategies.platform.placements import Role
-from strategies.platform.profiles import Profile
+from muster.strategies.platform.placements import Role
+from muster.strategies.platform.profiles import Profile
+from muster.webhook.admission import budgets
+from muster.webhook.configs import documents, profiles, roles, sections
+from muster.webhook.configs.models import Model
 from tools.site import tables
-from webhook.admission import budgets
-from webhook.configs import documents, profiles, roles, sections
-from webhook.configs.models import Model
 
 __all__ = ["Key", "Section", "page", "sections_of"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from muster.webhook.cli.migrations import kinds, notes
 from tools.site import tables
-from webhook.cli.migrations import kinds, notes
 
 __all__ = ["page"]
 

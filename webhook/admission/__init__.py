@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from webhook.admission.answers import answer
-from webhook.admission.decisions import Decision, evaluate
-from webhook.admission.policies import Mode, Policy
-from webhook.admission.reviews import Request, ReviewError
+from muster.webhook.admission.answers import answer
+from muster.webhook.admission.decisions import Decision, evaluate
+from muster.webhook.admission.policies import Mode, Policy
+from muster.webhook.admission.reviews import Request, ReviewError
 
 __all__ = ["Decision", "Mode", "Policy", "Request", "ReviewError", "answer", "evaluate"]

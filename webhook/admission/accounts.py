@@ -1,6 +1,6 @@
 """Accounts: a decision as an audit record.
 
-Pure: time and latency are arguments. The schema is in `webhook.audit.records`.
+Pure: time and latency are arguments. The schema is in `muster.webhook.audit.records`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from strategies.changes.changes import Change
-from strategies.documents import loose
-from strategies.documents.findings import Finding
-from strategies.documents.paths import ABSENT
-from webhook.admission.decisions import Decision
-from webhook.audit import records
-from webhook.audit.redaction import doors
-from webhook.audit.redaction.echoes import Echoes
+from muster.strategies.changes.changes import Change
+from muster.strategies.documents import loose
+from muster.strategies.documents.findings import Finding
+from muster.strategies.documents.paths import ABSENT
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.audit import records
+from muster.webhook.audit.redaction import doors
+from muster.webhook.audit.redaction.echoes import Echoes
 
 __all__ = ["is_plain", "name", "names", "record"]
 

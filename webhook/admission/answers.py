@@ -18,14 +18,14 @@ from typing import Any
 
 import orjson
 
-from strategies.changes.changes import Change, Changes
-from strategies.documents import findings
-from strategies.documents.findings import Finding, Severity
-from webhook.admission import accounts, reviews
-from webhook.admission.decisions import Decision
-from webhook.admission.policies import Mode
-from webhook.audit.records import BOOKKEEPING
-from webhook.audit.redaction import doors
+from muster.strategies.changes.changes import Change, Changes
+from muster.strategies.documents import findings
+from muster.strategies.documents.findings import Finding, Severity
+from muster.webhook.admission import accounts, reviews
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.admission.policies import Mode
+from muster.webhook.audit.records import BOOKKEEPING
+from muster.webhook.audit.redaction import doors
 
 __all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "told", "warnings", "without_secrets"]
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import orjson
 
-from strategies.documents import findings
-from strategies.documents.findings import Finding
+from muster.strategies.documents import findings
+from muster.strategies.documents.findings import Finding
 
 __all__ = ["Budget", "check", "check_grown"]
 

@@ -13,22 +13,32 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from strategies import roles
-from strategies.changes import restores
-from strategies.changes.changes import Changes
-from strategies.checks.jobs import check_immutable, check_job
-from strategies.checks.roles import Nodes, check_roles
-from strategies.checks.updates import check_update
-from strategies.documents import findings, names, shapes
-from strategies.documents.findings import Finding
-from strategies.jobs.jobs import MOST_TOGETHER, Job
-from strategies.launches import kinds
-from strategies.plugins.registry import PluginError, Registered
-from webhook.admission import budgets, documents, governors, guards, inspections, outlines, policies, reviews, supplies
-from webhook.admission.governors import Governor
-from webhook.admission.policies import Mode, Policy
-from webhook.audit.redaction.echoes import Echoes
-from webhook.cluster import readers
+from muster.strategies import roles
+from muster.strategies.changes import restores
+from muster.strategies.changes.changes import Changes
+from muster.strategies.checks.jobs import check_immutable, check_job
+from muster.strategies.checks.roles import Nodes, check_roles
+from muster.strategies.checks.updates import check_update
+from muster.strategies.documents import findings, names, shapes
+from muster.strategies.documents.findings import Finding
+from muster.strategies.jobs.jobs import MOST_TOGETHER, Job
+from muster.strategies.launches import kinds
+from muster.strategies.plugins.registry import PluginError, Registered
+from muster.webhook.admission import (
+    budgets,
+    documents,
+    governors,
+    guards,
+    inspections,
+    outlines,
+    policies,
+    reviews,
+    supplies,
+)
+from muster.webhook.admission.governors import Governor
+from muster.webhook.admission.policies import Mode, Policy
+from muster.webhook.audit.redaction.echoes import Echoes
+from muster.webhook.cluster import readers
 
 __all__ = ["Decision", "Verdict", "evaluate", "failed"]
 

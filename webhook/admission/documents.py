@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import shapes
-from strategies.documents.findings import Finding
-from strategies.platform import devices, placements
-from webhook.admission import budgets
-from webhook.cluster import readers
+from muster.strategies.documents import shapes
+from muster.strategies.documents.findings import Finding
+from muster.strategies.platform import devices, placements
+from muster.webhook.admission import budgets
+from muster.webhook.cluster import readers
 
 __all__ = [
     "BeyondError",

@@ -13,19 +13,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strategies.claims.requests import is_of
-from strategies.documents import names, pods, shapes, trainjobs
-from strategies.documents.pods import CLAIM_SOURCES
-from strategies.documents.runtimes import Runtime
-from strategies.jobs import parts
-from strategies.launches import kinds
-from strategies.platform import devices
-from strategies.platform.profiles import REQUEST, Profile
-from strategies.platform.supplies import NOTHING, Supply
-from webhook.admission import documents, outlines, reviews
-from webhook.admission.documents import UnreadableError
-from webhook.cluster import readers
-from webhook.cluster.readers import Ref
+from muster.strategies.claims.requests import is_of
+from muster.strategies.documents import names, pods, shapes, trainjobs
+from muster.strategies.documents.pods import CLAIM_SOURCES
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.jobs import parts
+from muster.strategies.launches import kinds
+from muster.strategies.platform import devices
+from muster.strategies.platform.profiles import REQUEST, Profile
+from muster.strategies.platform.supplies import NOTHING, Supply
+from muster.webhook.admission import documents, outlines, reviews
+from muster.webhook.admission.documents import UnreadableError
+from muster.webhook.cluster import readers
+from muster.webhook.cluster.readers import Ref
 
 __all__ = ["Governor", "UnreadableError", "find", "known", "look", "outline"]
 

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from strategies.plugins.registry import PluginError, Registered
-from webhook.admission import threads
-from webhook.audit.redaction import doors
+from muster.strategies.plugins.registry import PluginError, Registered
+from muster.webhook.admission import threads
+from muster.webhook.audit.redaction import doors
 
 __all__ = ["MAX_STRAY", "call", "told"]
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import orjson
 
-from strategies.changes.changes import Changes
-from strategies.documents import findings
-from strategies.documents.findings import Finding, Severity
-from webhook.admission.governors import Governor
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import findings
+from muster.strategies.documents.findings import Finding, Severity
+from muster.webhook.admission.governors import Governor
 
 __all__ = ["MOST_RETURNED", "check_changes", "check_findings", "document_of_its_own", "governor_of_its_own"]
 
@@ -80,7 +80,9 @@ def check_findings(found: Iterable[object]) -> list[Finding]:
         if len(every) == MOST_RETURNED:
             raise ValueError(f"it returns more than {MOST_RETURNED} findings; report one for what many have in common")
         if not isinstance(each, Finding) or not isinstance(each.severity, Severity):
-            raise TypeError(f"{each!r} is not a Finding; make it with strategies.error or strategies.warning")
+            raise TypeError(
+                f"{each!r} is not a Finding; make it with muster.strategies.error or muster.strategies.warning"
+            )
         if not all(_is_text(text) for text in (each.field, each.message)) or not _is_text(each.rule, _LONGEST_RULE):
             raise TypeError(
                 f"field, message and rule of {each!r:.200} must be strings, the last of at most {_LONGEST_RULE}"

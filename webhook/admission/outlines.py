@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from strategies.documents import names
-from webhook.cluster import readers
+from muster.strategies.documents import names
+from muster.webhook.cluster import readers
 
 __all__ = ["Outlines", "is_changed", "is_child_of", "is_made_by_trainer", "outline"]
 

@@ -1,6 +1,6 @@
 """The policy: the settings of the platform for all decisions, as one immutable value.
 
-The configuration file (`webhook.configs`) becomes a `Policy`; tests and the CLI make one directly. A reload replaces
+The configuration file (`muster.webhook.configs`) becomes a `Policy`; tests and the CLI make one directly. A reload replaces
 the whole value between two requests.
 """
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-from strategies.documents.trainer_versions import Version
-from strategies.frameworks import builtin
-from strategies.jobs.jobs import Settings
-from strategies.platform.placements import Role
-from strategies.platform.profiles import Profile
-from strategies.plugins.registry import Registry
-from webhook.admission.budgets import Budget
+from muster.strategies.documents.trainer_versions import Version
+from muster.strategies.frameworks import builtin
+from muster.strategies.jobs.jobs import Settings
+from muster.strategies.platform.placements import Role
+from muster.strategies.platform.profiles import Profile
+from muster.strategies.plugins.registry import Registry
+from muster.webhook.admission.budgets import Budget
 
 __all__ = ["Failure", "FrameworkPolicy", "Mode", "Policy"]
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import orjson
 
-from strategies.documents import nesting
+from muster.strategies.documents import nesting
 
 __all__ = ["API_VERSION", "Phase", "Request", "ReviewError", "allow", "deny", "dumps", "parse", "patch"]
 

@@ -10,20 +10,20 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.claims import requests
-from strategies.documents import names
-from strategies.documents.pods import CLAIM_SOURCES
-from strategies.jobs.jobs import Job, Kind
-from strategies.launches import kinds
-from strategies.platform.profiles import Profile, claim_names, spec_hash
-from strategies.platform.supplies import DeviceClass, Named, Supply, holders
-from webhook.admission import documents
-from webhook.admission.governors import Governor
-from webhook.admission.policies import Policy
-from webhook.admission.reviews import Request
-from webhook.cluster import readers
-from webhook.cluster.readers import Ref
+from muster.strategies.changes.changes import Changes
+from muster.strategies.claims import requests
+from muster.strategies.documents import names
+from muster.strategies.documents.pods import CLAIM_SOURCES
+from muster.strategies.jobs.jobs import Job, Kind
+from muster.strategies.launches import kinds
+from muster.strategies.platform.profiles import Profile, claim_names, spec_hash
+from muster.strategies.platform.supplies import DeviceClass, Named, Supply, holders
+from muster.webhook.admission import documents
+from muster.webhook.admission.governors import Governor
+from muster.webhook.admission.policies import Policy
+from muster.webhook.admission.reviews import Request
+from muster.webhook.cluster import readers
+from muster.webhook.cluster.readers import Ref
 
 __all__ = ["look"]
 

@@ -15,7 +15,7 @@ import typing
 from collections.abc import Iterator
 from typing import Any, Literal, NotRequired, TypedDict, Union, cast
 
-from webhook.audit import records
+from muster.webhook.audit import records
 
 __all__ = ["check", "is_link", "is_sealed", "misfit"]
 

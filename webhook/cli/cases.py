@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strategies.documents import findings, loose, names, paths
-from strategies.documents.findings import Finding, Severity
-from strategies.frameworks import builtin
-from strategies.plugins.registry import PluginImportError
-from webhook.admission import answers, decisions, governors, guards, reviews
-from webhook.admission.decisions import Decision
-from webhook.admission.policies import Policy
-from webhook.audit.redaction import doors
-from webhook.cli import beside, gathering, offline, schemas, selections, unlabelled
-from webhook.cli.beside import Inputs
-from webhook.cli.gathering import GatheredCluster
-from webhook.cli.problems import CommandError
-from webhook.cli.selections import Selection
-from webhook.cluster import readers
-from webhook.kubeyaml import sources
-from webhook.kubeyaml.sources import Source, Unreadable
+from muster.strategies.documents import findings, loose, names, paths
+from muster.strategies.documents.findings import Finding, Severity
+from muster.strategies.frameworks import builtin
+from muster.strategies.plugins.registry import PluginImportError
+from muster.webhook.admission import answers, decisions, governors, guards, reviews
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.admission.policies import Policy
+from muster.webhook.audit.redaction import doors
+from muster.webhook.cli import beside, gathering, offline, schemas, selections, unlabelled
+from muster.webhook.cli.beside import Inputs
+from muster.webhook.cli.gathering import GatheredCluster
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.cli.selections import Selection
+from muster.webhook.cluster import readers
+from muster.webhook.kubeyaml import sources
+from muster.webhook.kubeyaml.sources import Source, Unreadable
 
 __all__ = ["Case", "Setup", "is_job", "is_judged", "policy", "prepare", "read", "setup"]
 
@@ -295,7 +295,7 @@ def policy(config: Path | None) -> Policy:
         raise CommandError(str(error)) from error
     if config is None:
         return Policy(registry=registry)
-    from webhook import configs  # noqa: PLC0415  # pydantic takes as long to import as everything else together
+    from muster.webhook import configs  # noqa: PLC0415  # pydantic takes as long to import as everything else together
 
     try:
         return configs.load(config).policy(registry)

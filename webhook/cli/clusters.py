@@ -12,12 +12,12 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from webhook.cli import cases, dry_runs, problems, wording
-from webhook.cli.cases import Case, Setup
-from webhook.cli.problems import CommandError
-from webhook.cluster import kinds, listings, live, readers, trainers, transports, writes
-from webhook.kubeyaml import sources
-from webhook.kubeyaml.sources import Input, Origin, Source
+from muster.webhook.cli import cases, dry_runs, problems, wording
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.cluster import kinds, listings, live, readers, trainers, transports, writes
+from muster.webhook.kubeyaml import sources
+from muster.webhook.kubeyaml.sources import Input, Origin, Source
 
 __all__ = ["check"]
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from webhook.cli import problems
+from muster.webhook.cli import problems
 
 __all__ = ["Difference", "is_coloured", "lines", "show"]
 

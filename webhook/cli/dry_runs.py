@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import trainjobs
-from strategies.documents.findings import Finding, error
-from strategies.trainer import ml_policies
-from webhook.audit.redaction import doors
-from webhook.cli import jobsets
-from webhook.cli.beside.inputs import items, member
-from webhook.cli.cases import Case, Setup
-from webhook.cluster import bodies, calls, kinds, readers, served, transports
+from muster.strategies.documents import trainjobs
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.trainer import ml_policies
+from muster.webhook.audit.redaction import doors
+from muster.webhook.cli import jobsets
+from muster.webhook.cli.beside.inputs import items, member
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cluster import bodies, calls, kinds, readers, served, transports
 
 __all__ = ["DryRuns"]
 

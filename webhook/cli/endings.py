@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
-from strategies.documents.findings import Severity
-from strategies.launches.worlds import World
-from webhook.audit.records import BOOKKEEPING
-from webhook.cli import wording
-from webhook.cli.cases import Case
+from muster.strategies.documents.findings import Severity
+from muster.strategies.launches.worlds import World
+from muster.webhook.audit.records import BOOKKEEPING
+from muster.webhook.cli import wording
+from muster.webhook.cli.cases import Case
 
 __all__ = ["Ending", "end"]
 

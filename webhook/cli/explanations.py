@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.changes import restores
-from strategies.changes.changes import Change, Changes
-from strategies.documents import loose, names, trainjobs
-from strategies.documents.paths import Absent
-from strategies.jobs.jobs import Job
-from strategies.launches import kinds
-from strategies.trainer import predictions
-from webhook.admission import policies
-from webhook.admission.policies import Mode
-from webhook.audit.redaction import doors
-from webhook.cli import endings, launchlines, wording
-from webhook.cli.cases import Case, Setup
-from webhook.cli.endings import Ending
-from webhook.cluster.readers import Ref
+from muster.strategies.changes import restores
+from muster.strategies.changes.changes import Change, Changes
+from muster.strategies.documents import loose, names, trainjobs
+from muster.strategies.documents.paths import Absent
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import kinds
+from muster.strategies.trainer import predictions
+from muster.webhook.admission import policies
+from muster.webhook.admission.policies import Mode
+from muster.webhook.audit.redaction import doors
+from muster.webhook.cli import endings, launchlines, wording
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cli.endings import Ending
+from muster.webhook.cluster.readers import Ref
 
 __all__ = ["ending", "explain"]
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strategies.documents import shapes
-from webhook import manifests
-from webhook.cli.problems import CommandError
-from webhook.cluster import kinds, memory, readers
-from webhook.kubeyaml import sources
-from webhook.kubeyaml.sources import Source, Unreadable
+from muster.strategies.documents import shapes
+from muster.webhook import manifests
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.cluster import kinds, memory, readers
+from muster.webhook.kubeyaml import sources
+from muster.webhook.kubeyaml.sources import Source, Unreadable
 
 __all__ = ["GatheredCluster", "default_runtimes", "gather"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhook.cli import places, unjudged
-from webhook.cli.cases import Case
-from webhook.cli.problems import one_line
-from webhook.cli.unjudged import Unjudged
-from webhook.kubeyaml.positions import Spot
-from webhook.kubeyaml.sources import Origin, Unreadable
+from muster.webhook.cli import places, unjudged
+from muster.webhook.cli.cases import Case
+from muster.webhook.cli.problems import one_line
+from muster.webhook.cli.unjudged import Unjudged
+from muster.webhook.kubeyaml.positions import Spot
+from muster.webhook.kubeyaml.sources import Origin, Unreadable
 
 __all__ = ["lines"]
 

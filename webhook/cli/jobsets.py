@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from strategies.documents import shapes
-from strategies.documents.runtimes import Runtime
-from strategies.trainer import predictions
-from webhook.cli import problems, wording
-from webhook.cli.cases import Case, Setup
-from webhook.cluster import readers
-from webhook.cluster.overlay import Overlay
-from webhook.cluster.readers import Ref
+from muster.strategies.documents import shapes
+from muster.strategies.documents.runtimes import Runtime
+from muster.strategies.trainer import predictions
+from muster.webhook.cli import problems, wording
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cluster import readers
+from muster.webhook.cluster.overlay import Overlay
+from muster.webhook.cluster.readers import Ref
 
 __all__ = ["follow"]
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as Xml  # only used for writing; nothing is parsed
 
-from webhook.cli import places, wording
-from webhook.cli.cases import Case
-from webhook.cli.unjudged import Unjudged
-from webhook.kubeyaml.positions import Spot
-from webhook.kubeyaml.sources import Origin, Unreadable
+from muster.webhook.cli import places, wording
+from muster.webhook.cli.cases import Case
+from muster.webhook.cli.unjudged import Unjudged
+from muster.webhook.kubeyaml.positions import Spot
+from muster.webhook.kubeyaml.sources import Origin, Unreadable
 
 __all__ = ["report", "text"]
 

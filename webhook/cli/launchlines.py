@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies, worlds
-from strategies.launches.launches import Launch
-from strategies.launches.sites import Site
-from strategies.launches.worlds import World
-from webhook.cli import wording
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import sites, topologies, worlds
+from muster.strategies.launches.launches import Launch
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.worlds import World
+from muster.webhook.cli import wording
 
 __all__ = ["describe", "measure", "shown", "unread"]
 

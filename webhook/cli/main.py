@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from webhook.cli import arguments, problems
+from muster.webhook.cli import arguments, problems
 
 __all__ = ["main"]
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         args = arguments.parser().parse_args(argv)
-        code: int = importlib.import_module(f"webhook.cli.commands.{args.command}").run(args)
+        code: int = importlib.import_module(f"muster.webhook.cli.commands.{args.command}").run(args)
         sys.stdout.flush()
     except problems.CommandError as error:
         problems.say(str(error))

@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import loose, paths, trainjobs
-from strategies.documents.findings import Finding, note, warning
-from webhook.admission.decisions import Decision
-from webhook.cli import beside, schemas
-from webhook.cluster import readers
-from webhook.kubeyaml.builders import Repeat
-from webhook.kubeyaml.sources import Source
+from muster.strategies.documents import loose, paths, trainjobs
+from muster.strategies.documents.findings import Finding, note, warning
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.cli import beside, schemas
+from muster.webhook.cluster import readers
+from muster.webhook.kubeyaml.builders import Repeat
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["check"]
 

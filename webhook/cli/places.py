@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from strategies.documents import paths
-from strategies.documents.findings import Finding
-from strategies.documents.paths import Path
-from webhook.cli.cases import Case
-from webhook.kubeyaml.positions import Spot
+from muster.strategies.documents import paths
+from muster.strategies.documents.findings import Finding
+from muster.strategies.documents.paths import Path
+from muster.webhook.cli.cases import Case
+from muster.webhook.kubeyaml.positions import Spot
 
 __all__ = ["at", "of_case", "of_field", "of_finding"]
 

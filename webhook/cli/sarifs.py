@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from webhook import catalogue
-from webhook.cli import places
-from webhook.cli.cases import Case
-from webhook.cli.problems import one_line
-from webhook.cli.unjudged import Unjudged
-from webhook.kubeyaml.positions import Spot
-from webhook.kubeyaml.sources import Origin, Unreadable
+from muster.webhook import catalogue
+from muster.webhook.cli import places
+from muster.webhook.cli.cases import Case
+from muster.webhook.cli.problems import one_line
+from muster.webhook.cli.unjudged import Unjudged
+from muster.webhook.kubeyaml.positions import Spot
+from muster.webhook.kubeyaml.sources import Origin, Unreadable
 
 __all__ = ["FAILURE", "report"]
 

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from strategies.plugins.registry import Registry
-from webhook.cli.problems import CommandError, one_line
+from muster.strategies.plugins.registry import Registry
+from muster.webhook.cli.problems import CommandError, one_line
 
 __all__ = ["ALL", "Selection", "select"]
 
@@ -53,7 +53,7 @@ def select(selected: Sequence[str], ignored: Sequence[str], registry: Registry) 
 def _known(option: str, values: Sequence[str], registry: Registry) -> Iterator[str]:
     if not values:
         return
-    from webhook import catalogue  # noqa: PLC0415  # takes as long to read as a job, and few ask for rules
+    from muster.webhook import catalogue  # noqa: PLC0415  # takes as long to read as a job, and few ask for rules
 
     groups = {each.partition("/")[0] for each in catalogue.load()}
     foreign = {each.strategy.framework for each in registry} - groups
@@ -67,7 +67,7 @@ def _known(option: str, values: Sequence[str], registry: Registry) -> Iterator[s
 
 
 def _meant(name: str, groups: Iterable[str]) -> str:
-    from webhook import catalogue  # noqa: PLC0415  # as above
+    from muster.webhook import catalogue  # noqa: PLC0415  # as above
 
     near = catalogue.closest(name) if "/" in name else difflib.get_close_matches(name[:100], list(groups), 3)
     return f"did you mean {' or '.join(near[:3])}?" if near else "`muster rule` lists them"

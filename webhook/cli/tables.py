@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 
-from webhook.cli import problems
+from muster.webhook.cli import problems
 
 __all__ = ["MIN_WIDTH", "layout", "terminal_width", "wrap"]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import loose
-from webhook.cli import cases, unlabelled, wording
-from webhook.cli.cases import Case
-from webhook.kubeyaml.sources import Origin, Source
+from muster.strategies.documents import loose
+from muster.webhook.cli import cases, unlabelled, wording
+from muster.webhook.cli.cases import Case
+from muster.webhook.kubeyaml.sources import Origin, Source
 
 __all__ = ["Unjudged", "counted", "find"]
 
@@ -92,7 +92,7 @@ def _found(sources: Iterable[Source], unread: set[int]) -> Iterator[Unjudged]:
 
 
 def _can_migrate(source: Source) -> bool:
-    from webhook.cli import migrations  # noqa: PLC0415  # its tables are only for those who have such a job
+    from muster.webhook.cli import migrations  # noqa: PLC0415  # its tables are only for those who have such a job
 
     return source.group == "kubeflow.org" and source.kind in migrations.SOURCES
 

@@ -9,13 +9,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.documents import names, pods
-from strategies.documents.findings import note
-from strategies.jobs import containers, parts
-from strategies.jobs.programs import Kind
-from strategies.launches import kinds
-from strategies.launches.launches import Launcher
-from webhook.admission.decisions import Decision
+from muster.strategies.documents import names, pods
+from muster.strategies.documents.findings import note
+from muster.strategies.jobs import containers, parts
+from muster.strategies.jobs.programs import Kind
+from muster.strategies.launches import kinds
+from muster.strategies.launches.launches import Launcher
+from muster.webhook.admission.decisions import Decision
 
 __all__ = ["framework", "judged", "may_train", "of_container"]
 

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from strategies.documents.findings import Finding
-from webhook.cli import places
-from webhook.cli.cases import Case
-from webhook.cli.problems import one_line
+from muster.strategies.documents.findings import Finding
+from muster.webhook.cli import places
+from muster.webhook.cli.cases import Case
+from muster.webhook.cli.problems import one_line
 
 __all__ = ["findings", "lines", "place", "plural", "warn"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from webhook.cluster import clients, transports
+from muster.webhook.cluster import clients, transports
 
 clients.leave_out_the_synchronous()
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from webhook.cluster import bodies, calls, transports
+from muster.webhook.cluster import bodies, calls, transports
 
 __all__ = ["ACCESS", "TOKENS", "Caller", "Callers", "Right"]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from webhook.cluster import bodies, transports
+from muster.webhook.cluster import bodies, transports
 
 __all__ = ["Call", "answered"]
 

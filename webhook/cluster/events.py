@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from webhook.cluster import kinds, transports, writes
+from muster.webhook.cluster import kinds, transports, writes
 
 __all__ = ["EventRecorder", "Regarding", "document"]
 

@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from webhook.cluster import bodies, kinds, readers, served, snapshots, transports
+from muster.webhook.cluster import bodies, kinds, readers, served, snapshots, transports
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from strategies.documents import names
-from webhook.cluster import readers, snapshots, trims
-from webhook.cluster.served import Kind
+from muster.strategies.documents import names
+from muster.webhook.cluster import readers, snapshots, trims
+from muster.webhook.cluster.served import Kind
 
 __all__ = [
     "CLAIM",

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.cluster import kinds, transports, writes
+from muster.webhook.cluster import kinds, transports, writes
 
 __all__ = ["Election", "Terms", "identity"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.cluster import bodies, calls, served, transports
+from muster.webhook.cluster import bodies, calls, served, transports
 
 __all__ = ["read"]
 

@@ -14,8 +14,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from strategies.documents.trainer_versions import Version
-from webhook.cluster import bodies, fetches, kinds, readers, reflector, served, stores, transports
+from muster.strategies.documents.trainer_versions import Version
+from muster.webhook.cluster import bodies, fetches, kinds, readers, reflector, served, stores, transports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
             installed.
     """
     try:
-        from webhook.cluster import api  # noqa: PLC0415 - kubernetes costs memory and time that offline use need not pay
+        from muster.webhook.cluster import api  # noqa: PLC0415 - kubernetes costs memory and time that offline use need not pay
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kubernetes":
             raise
@@ -60,7 +60,7 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
 
 def namespace_of(kubeconfig: Path | None = None, context: str | None = None) -> str:
     """Return the namespace of a kubeconfig's context, `default` where it names none; for use after `connect`."""
-    from webhook.cluster import api  # noqa: PLC0415 - as above
+    from muster.webhook.cluster import api  # noqa: PLC0415 - as above
 
     return api.namespace_of(kubeconfig, context)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from strategies.documents.trainer_versions import Version
-from webhook.cluster import kinds, readers
+from muster.strategies.documents.trainer_versions import Version
+from muster.webhook.cluster import kinds, readers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webhook.cluster import readers
+from muster.webhook.cluster import readers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,13 +15,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from webhook import backoffs
-from webhook.cluster import bodies, stores, transports
+from muster.webhook import backoffs
+from muster.webhook.cluster import bodies, stores, transports
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from webhook.cluster import served
+    from muster.webhook.cluster import served
 
 __all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib import parse
 
-from webhook.cluster import readers, snapshots, transports, trims
+from muster.webhook.cluster import readers, snapshots, transports, trims
 
 __all__ = ["Kind"]
 

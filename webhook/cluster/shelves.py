@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from typing import Generic, NamedTuple, TypeVar
 
-from webhook.cluster import readers, sizes
+from muster.webhook.cluster import readers, sizes
 
 __all__ = ["LARGEST", "MARKED", "OVERHEAD", "Shelf"]
 

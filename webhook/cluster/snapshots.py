@@ -18,8 +18,8 @@ from typing import Any
 
 import orjson
 
-from webhook import kubeyaml
-from webhook.cluster import readers
+from muster.webhook import kubeyaml
+from muster.webhook.cluster import readers
 
 __all__ = ["DATA_KEY", "MAX_TEXT", "MAX_VALUES", "SUFFIX", "Readings", "is_quick", "parse", "text", "trimmed"]
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from webhook.cluster import readers, shelves, snapshots
+from muster.webhook.cluster import readers, shelves, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from webhook.cluster import served
+    from muster.webhook.cluster import served
 
 __all__ = ["FIGURES", "ROOM", "Listing", "Store"]
 

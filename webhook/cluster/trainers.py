@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
-from webhook.cluster import bodies, kinds, transports
+from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
+from muster.webhook.cluster import bodies, kinds, transports
 
 __all__ = ["read", "served"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.documents import paths
+from muster.strategies.documents import paths
 
 __all__ = ["job_set", "managed", "metadata_only", "placing", "pod", "rank", "trimmed"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from webhook.cluster import bodies, calls, served, transports
+from muster.webhook.cluster import bodies, calls, served, transports
 
 __all__ = ["ConflictError", "TerminatingError", "Writes", "is_of_no_namespace"]
 

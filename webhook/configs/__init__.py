@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from webhook.configs.controllers import ControllerSettings, LeaseSettings, TrainingSettings
-from webhook.configs.documents import Config
-from webhook.configs.files import ConfigError, load, parse
-from webhook.configs.profiles import ProfileSettings
-from webhook.configs.roles import RoleSettings
-from webhook.configs.sections import (
+from muster.webhook.configs.controllers import ControllerSettings, LeaseSettings, TrainingSettings
+from muster.webhook.configs.documents import Config
+from muster.webhook.configs.files import ConfigError, load, parse
+from muster.webhook.configs.profiles import ProfileSettings
+from muster.webhook.configs.roles import RoleSettings
+from muster.webhook.configs.sections import (
     Audit,
     AuditFile,
     ClusterSettings,
@@ -20,7 +20,7 @@ from webhook.configs.sections import (
     Server,
     Tls,
 )
-from webhook.configs.trust import SecretSettings
+from muster.webhook.configs.trust import SecretSettings
 
 __all__ = [
     "Audit",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pydantic
 
-from webhook.configs import models
+from muster.webhook.configs import models
 
 __all__ = ["ControllerSettings", "LeaseSettings", "TrainingSettings", "TrainingsLease"]
 

@@ -10,15 +10,15 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from strategies.documents.trainer_versions import VERSIONS
-from strategies.jobs.jobs import Settings
-from strategies.plugins.registry import Registry
-from webhook.admission.budgets import Budget
-from webhook.admission.policies import FrameworkPolicy, Mode, Policy
-from webhook.configs import models, profiles, roles, sections
-from webhook.configs.controllers import ControllerSettings, TrainingSettings
-from webhook.configs.profiles import ProfileName, ProfileSettings
-from webhook.configs.roles import RoleName, RoleSettings
+from muster.strategies.documents.trainer_versions import VERSIONS
+from muster.strategies.jobs.jobs import Settings
+from muster.strategies.plugins.registry import Registry
+from muster.webhook.admission.budgets import Budget
+from muster.webhook.admission.policies import FrameworkPolicy, Mode, Policy
+from muster.webhook.configs import models, profiles, roles, sections
+from muster.webhook.configs.controllers import ControllerSettings, TrainingSettings
+from muster.webhook.configs.profiles import ProfileName, ProfileSettings
+from muster.webhook.configs.roles import RoleName, RoleSettings
 
 __all__ = ["AT_START", "Config"]
 

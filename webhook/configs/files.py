@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pydantic
 
-from webhook import kubeyaml
-from webhook.configs import wording
-from webhook.configs.documents import Config
+from muster.webhook import kubeyaml
+from muster.webhook.configs import wording
+from muster.webhook.configs.documents import Config
 
 __all__ = ["ConfigError", "load", "parse"]
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import alias_generators
 
-from strategies.claims.requests import NO_PROFILE
-from strategies.documents import quantities
-from strategies.platform.profiles import Profile
-from webhook.configs import models
+from muster.strategies.claims.requests import NO_PROFILE
+from muster.strategies.documents import quantities
+from muster.strategies.platform.profiles import Profile
+from muster.webhook.configs import models
 
 __all__ = ["DriverConfig", "ProfileName", "ProfileSettings", "profiles"]
 
@@ -62,7 +62,7 @@ class DriverConfig(models.Model):
 
 
 class ProfileSettings(models.Model):
-    """One profile; see `strategies.platform.profiles.Profile` for what each member means."""
+    """One profile; see `muster.strategies.platform.profiles.Profile` for what each member means."""
 
     device_class: _Subdomain
     count: Annotated[int, pydantic.Field(ge=1, le=128)] = 1

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from strategies.platform.placements import Role
-from webhook.configs import models
-from webhook.configs.profiles import ProfileName
+from muster.strategies.platform.placements import Role
+from muster.webhook.configs import models
+from muster.webhook.configs.profiles import ProfileName
 
 __all__ = ["RoleName", "RoleSettings", "Toleration", "roles"]
 
@@ -54,7 +54,7 @@ class Toleration(models.Model):
 
 
 class RoleSettings(models.Model):
-    """One role; see `strategies.platform.placements.Role` for what each member means.
+    """One role; see `muster.strategies.platform.placements.Role` for what each member means.
 
     Attributes:
         node_labels: by key, one value or a list of values, one of which a Kubernetes node must have.

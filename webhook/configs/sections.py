@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from webhook.admission import budgets
-from webhook.admission.policies import Mode
-from webhook.configs import models, profiles, trust
+from muster.webhook.admission import budgets
+from muster.webhook.admission.policies import Mode
+from muster.webhook.configs import models, profiles, trust
 
 __all__ = [
     "AnchorSettings",
@@ -59,7 +59,7 @@ _Limit = Annotated[int, pydantic.Field(ge=16, le=10_000_000)]
 
 
 class Budget(models.Model):
-    """How large a document may be before Muster reads it; `webhook.admission.budgets.Budget` explains each limit."""
+    """How large a document may be before Muster reads it; `muster.webhook.admission.budgets.Budget` explains each limit."""
 
     nesting: Annotated[int, pydantic.Field(ge=32, le=150)] = budgets.Budget.nesting
     values: _Limit = budgets.Budget.values

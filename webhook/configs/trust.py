@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pydantic
 
-from webhook.configs import controllers, models
+from muster.webhook.configs import controllers, models
 
 __all__ = ["CertificatesLease", "SecretSettings"]
 

@@ -1,4 +1,4 @@
-"""`python -m webhook.controllers`: the controllers alone, without the webhook.
+"""`python -m muster.webhook.controllers`: the controllers alone, without the webhook.
 
 For experiments, and for tests that need more controllers than webhooks. In a cluster `muster serve` runs them when
 `controllers.enabled` is set.
@@ -14,17 +14,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from strategies.frameworks import builtin
-from webhook import configs, logs
-from webhook.cluster import live, transports
-from webhook.controllers import run
+from muster.strategies.frameworks import builtin
+from muster.webhook import configs, logs
+from muster.webhook.cluster import live, transports
+from muster.webhook.controllers import run
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; return 2 when the controllers cannot start."""
-    parser = argparse.ArgumentParser(prog="python -m webhook.controllers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m muster.webhook.controllers", description=__doc__)
     parser.add_argument("--config", type=Path, metavar="FILE", help="Muster's configuration: profiles, controllers")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="in place of the configuration's")
     parser.add_argument(

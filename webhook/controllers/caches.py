@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from webhook.cluster import bodies, kinds, readers, reflector, served, stores, transports
-from webhook.controllers import views
+from muster.webhook.cluster import bodies, kinds, readers, reflector, served, stores, transports
+from muster.webhook.controllers import views
 
 __all__ = ["ROOM", "Caches", "Changed", "Mirror", "Source"]
 

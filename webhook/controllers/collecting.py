@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from strategies.documents import names
-from webhook import configs
-from webhook.cluster import bodies, kinds, leases, reflector, transports, writes
-from webhook.controllers import caches, trainings
-from webhook.controllers.reconcilers import Loop
+from muster.strategies.documents import names
+from muster.webhook import configs
+from muster.webhook.cluster import bodies, kinds, leases, reflector, transports, writes
+from muster.webhook.controllers import caches, trainings
+from muster.webhook.controllers.reconcilers import Loop
 
 __all__ = ["Collecting", "CollectingOptions", "options_of"]
 

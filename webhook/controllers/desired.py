@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names
-from strategies.platform.profiles import Profile, claim_names, claim_spec, spec_hash, template_name
-from webhook.cluster import kinds
-from webhook.controllers import views
+from muster.strategies.documents import names
+from muster.strategies.platform.profiles import Profile, claim_names, claim_spec, spec_hash, template_name
+from muster.webhook.cluster import kinds
+from muster.webhook.controllers import views
 
 __all__ = ["Steps", "Uses", "made", "spec_hash", "steps", "wanted"]
 

@@ -9,13 +9,13 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from strategies.platform.profiles import Profile
-from webhook.cluster import events, leases, reflector, transports, writes
-from webhook.controllers import caches, views
-from webhook.controllers.leftovers import Leftovers
-from webhook.controllers.objects import Objects
-from webhook.controllers.reconcilers import Loop
-from webhook.controllers.seating import Key, Seating
+from muster.strategies.platform.profiles import Profile
+from muster.webhook.cluster import events, leases, reflector, transports, writes
+from muster.webhook.controllers import caches, views
+from muster.webhook.controllers.leftovers import Leftovers
+from muster.webhook.controllers.objects import Objects
+from muster.webhook.controllers.reconcilers import Loop
+from muster.webhook.controllers.seating import Key, Seating
 
 __all__ = ["ControllerOptions", "Leader", "Profiles"]
 

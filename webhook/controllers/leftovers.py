@@ -12,9 +12,9 @@ import logging
 import time
 from collections.abc import Callable
 
-from webhook.cluster import kinds, writes
-from webhook.controllers import caches, views
-from webhook.controllers.seating import Key
+from muster.webhook.cluster import kinds, writes
+from muster.webhook.controllers import caches, views
+from muster.webhook.controllers.seating import Key
 
 __all__ = ["Leftovers"]
 

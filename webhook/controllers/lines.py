@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from strategies.platform.profiles import Profile
-from strategies.platform.seats import Seat, SeatsError, parse_seats
-from webhook.controllers import caches, desired, seats, views
+from muster.strategies.platform.profiles import Profile
+from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
+from muster.webhook.controllers import caches, desired, seats, views
 
 __all__ = ["Holders", "Line", "look", "reason"]
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from strategies.documents import names
-from strategies.platform.profiles import Profile
-from webhook.cluster import events, kinds, transports, writes
-from webhook.controllers import caches, desired, views
+from muster.strategies.documents import names
+from muster.strategies.platform.profiles import Profile
+from muster.webhook.cluster import events, kinds, transports, writes
+from muster.webhook.controllers import caches, desired, views
 
 __all__ = ["Objects"]
 

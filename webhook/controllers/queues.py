@@ -11,7 +11,7 @@ import random
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from webhook import backoffs
+from muster.webhook import backoffs
 
 __all__ = ["WorkQueue"]
 

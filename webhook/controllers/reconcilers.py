@@ -8,8 +8,8 @@ import random
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from webhook.cluster import transports, writes
-from webhook.controllers import queues
+from muster.webhook.cluster import transports, writes
+from muster.webhook.controllers import queues
 
 __all__ = ["Loop"]
 

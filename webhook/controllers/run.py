@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from strategies.platform.profiles import Profile
-from strategies.platform.seats import SeatsError, parse_seats
-from webhook import configs
-from webhook.cluster import leases, transports, writes
-from webhook.controllers import caches, lines, views
-from webhook.controllers.leaders import ControllerOptions, Leader, Profiles
+from muster.strategies.platform.profiles import Profile
+from muster.strategies.platform.seats import SeatsError, parse_seats
+from muster.webhook import configs
+from muster.webhook.cluster import leases, transports, writes
+from muster.webhook.controllers import caches, lines, views
+from muster.webhook.controllers.leaders import ControllerOptions, Leader, Profiles
 
 __all__ = ["FIGURES", "ControllerOptions", "Controllers", "options_of"]
 

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from strategies.platform.seats import Seat
-from webhook.controllers import views
+from muster.strategies.platform.seats import Seat
+from muster.webhook.controllers import views
 
 __all__ = ["PATIENCE", "RESERVED", "Claim", "Settlement", "settle"]
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names
-from strategies.platform.profiles import Profile
-from strategies.platform.seats import Seat, SeatsError, parse_seats
-from webhook.cluster import bodies, kinds, served, transports
-from webhook.controllers import desired, views
-from webhook.controllers.holdings import Holding, parse_holding
+from muster.strategies.documents import names
+from muster.strategies.platform.profiles import Profile
+from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
+from muster.webhook.cluster import bodies, kinds, served, transports
+from muster.webhook.controllers import desired, views
+from muster.webhook.controllers.holdings import Holding, parse_holding
 
 __all__ = ["ClaimRow", "Survey", "TemplateRow", "take"]
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from webhook.controllers import guards
+from muster.webhook.controllers import guards
 
 __all__ = ["ANNOTATION", "OUTCOMES", "SCHEMA", "Outcome", "Report", "chosen", "format_report", "parse_report"]
 

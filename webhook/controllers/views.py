@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from strategies.documents import names
-from webhook.cluster import kinds
+from muster.strategies.documents import names
+from muster.webhook.cluster import kinds
 
 __all__ = [
     "PROFILES_ANNOTATION",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from webhook.cluster import transports
-from webhook.doctor import diagnoses, permissions
-from webhook.doctor.checks import (
+from muster.webhook.cluster import transports
+from muster.webhook.doctor import diagnoses, permissions
+from muster.webhook.doctor.checks import (
     api_server,
     ca_bundle,
     certificate,
@@ -21,9 +21,9 @@ from webhook.doctor.checks import (
     versions,
     webhooks,
 )
-from webhook.doctor.diagnoses import Diagnosis, Severity
-from webhook.doctor.installations import Installation, Options
-from webhook.doctor.permissions import Need
+from muster.webhook.doctor.diagnoses import Diagnosis, Severity
+from muster.webhook.doctor.installations import Installation, Options
+from muster.webhook.doctor.permissions import Need
 
 __all__ = ["CHECKS", "Check", "examine", "verdict"]
 

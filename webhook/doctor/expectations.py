@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strategies.documents import paths
-from webhook import manifests
-from webhook.kubeyaml import sources
-from webhook.kubeyaml.sources import Source
+from muster.strategies.documents import paths
+from muster.webhook import manifests
+from muster.webhook.kubeyaml import sources
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["KINDS", "OPTIONAL_RIGHTS", "Base", "ExpectationError", "Right", "places", "read"]
 

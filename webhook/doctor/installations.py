@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from webhook import configs
-from webhook.cluster import bodies, calls, transports
-from webhook.doctor.expectations import Base
+from muster.webhook import configs
+from muster.webhook.cluster import bodies, calls, transports
+from muster.webhook.doctor.expectations import Base
 
 __all__ = ["ASIDE", "CONFIG_KEY", "Document", "Installation", "Options"]
 

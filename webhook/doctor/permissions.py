@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.cluster import transports
-from webhook.doctor.installations import Document, Installation
+from muster.webhook.cluster import transports
+from muster.webhook.doctor.installations import Document, Installation
 
 __all__ = ["REVIEWS", "Need", "allowed", "lacking"]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strategies.documents import names
+from muster.strategies.documents import names
 
 __all__ = ["CONTROLLERS", "KUBERNETES", "SUITES", "TESTED", "Controller", "minor"]
 

@@ -6,8 +6,8 @@ applied last and deleted first. `muster install`, the clusters of the suites and
 
 from __future__ import annotations
 
-from webhook.installer.errors import InstallError
-from webhook.installer.kubectl import Kubectl
-from webhook.installer.steps import Installation, Say, install, uninstall, upgrade
+from muster.webhook.installer.errors import InstallError
+from muster.webhook.installer.kubectl import Kubectl
+from muster.webhook.installer.steps import Installation, Say, install, uninstall, upgrade
 
 __all__ = ["InstallError", "Installation", "Kubectl", "Say", "install", "uninstall", "upgrade"]

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from certs import (
+from muster.certs import (
     authorities,
     chains,
     errors,
@@ -23,9 +23,9 @@ from certs import (
     pems,
     subject_names,
 )
-from webhook.installer.documents import NAME, NAMESPACE
-from webhook.installer.errors import InstallError
-from webhook.installer.kubectl import MANAGER, Document
+from muster.webhook.installer.documents import NAME, NAMESPACE
+from muster.webhook.installer.errors import InstallError
+from muster.webhook.installer.kubectl import MANAGER, Document
 
 __all__ = ["SECRET", "issue", "kept", "secret"]
 

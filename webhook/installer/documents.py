@@ -13,9 +13,9 @@ from pathlib import Path
 
 import yaml
 
-from webhook import configs, manifests
-from webhook.installer.errors import InstallError
-from webhook.installer.kubectl import Document, Kubectl
+from muster.webhook import configs, manifests
+from muster.webhook.installer.errors import InstallError
+from muster.webhook.installer.kubectl import Document, Kubectl
 
 __all__ = ["CONFIG_KEY", "NAME", "NAMESPACE", "WRITERS", "is_on", "is_webhook", "of_writer", "render", "set_ca"]
 

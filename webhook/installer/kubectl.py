@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from webhook.installer.errors import InstallError
+from muster.webhook.installer.errors import InstallError
 
 __all__ = ["MANAGER", "Document", "Kubectl"]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from certs import materials
-from webhook.installer import certificates, documents
-from webhook.installer.documents import NAME, NAMESPACE
-from webhook.installer.errors import InstallError
-from webhook.installer.kubectl import Document, Kubectl
+from muster.certs import materials
+from muster.webhook.installer import certificates, documents
+from muster.webhook.installer.documents import NAME, NAMESPACE
+from muster.webhook.installer.errors import InstallError
+from muster.webhook.installer.kubectl import Document, Kubectl
 
 __all__ = ["Installation", "Say", "install", "uninstall", "upgrade"]
 

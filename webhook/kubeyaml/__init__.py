@@ -8,9 +8,9 @@ limits, and a line in every error.
 
 from __future__ import annotations
 
-from webhook.kubeyaml.builders import MAX_ALIASED, MAX_DEPTH, YamlError
-from webhook.kubeyaml.emitters import Row, dump, dump_all
-from webhook.kubeyaml.scalars import plain
-from webhook.kubeyaml.streams import Parsed, load, load_all
+from muster.webhook.kubeyaml.builders import MAX_ALIASED, MAX_DEPTH, YamlError
+from muster.webhook.kubeyaml.emitters import Row, dump, dump_all
+from muster.webhook.kubeyaml.scalars import plain
+from muster.webhook.kubeyaml.streams import Parsed, load, load_all
 
 __all__ = ["MAX_ALIASED", "MAX_DEPTH", "Parsed", "Row", "YamlError", "dump", "dump_all", "load", "load_all", "plain"]

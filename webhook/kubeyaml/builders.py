@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from webhook.kubeyaml import scalars
+from muster.webhook.kubeyaml import scalars
 
 __all__ = ["MAX_ALIASED", "MAX_DEPTH", "MOST_REPEATS", "Builder", "Repeat", "YamlError"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from webhook.kubeyaml import glyphs, scalars
+from muster.webhook.kubeyaml import glyphs, scalars
 
 __all__ = ["Row", "dump", "dump_all"]
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from webhook.kubeyaml import glyphs
-from webhook.kubeyaml.builders import MAX_DEPTH, MOST_REPEATS, Repeat, YamlError
-from webhook.kubeyaml.streams import Parsed
+from muster.webhook.kubeyaml import glyphs
+from muster.webhook.kubeyaml.builders import MAX_DEPTH, MOST_REPEATS, Repeat, YamlError
+from muster.webhook.kubeyaml.streams import Parsed
 
 __all__ = ["dump", "is_json", "load_all"]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from webhook.kubeyaml import scalars
+from muster.webhook.kubeyaml import scalars
 
 __all__ = ["Passage", "Spot"]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from strategies.documents import loose
-from webhook.kubeyaml import builders, jsons, streams
-from webhook.kubeyaml.positions import Passage, Spot
+from muster.strategies.documents import loose
+from muster.webhook.kubeyaml import builders, jsons, streams
+from muster.webhook.kubeyaml.positions import Passage, Spot
 
 __all__ = ["MAX_BYTES", "MAX_FAULTS", "STDIN", "Input", "Origin", "Source", "Unreadable", "read", "read_text"]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from webhook.kubeyaml.builders import Builder, Repeat, YamlError
+from muster.webhook.kubeyaml.builders import Builder, Repeat, YamlError
 
 __all__ = ["START", "Parsed", "load", "load_all", "load_each"]
 

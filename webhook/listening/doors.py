@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
-from webhook.listening.connections import LOOK, Connection, Connections
+from muster.webhook.listening.connections import LOOK, Connection, Connections
 
 __all__ = ["Door"]
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
-from webhook.listening.bodies import Bodies, CountedRequest
-from webhook.listening.connections import Connection, Connections, Limits, State
-from webhook.listening.doors import Door
+from muster.webhook.listening.bodies import Bodies, CountedRequest
+from muster.webhook.listening.connections import Connection, Connections, Limits, State
+from muster.webhook.listening.doors import Door
 
 __all__ = ["NAME", "OTHERS", "Handler", "Listener"]
 

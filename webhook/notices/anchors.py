@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from webhook import backoffs
-from webhook.audit import records
-from webhook.audit.log import notes
-from webhook.audit.log.notes import Chronicle, Ends
-from webhook.cluster import kinds, transports, writes
+from muster.webhook import backoffs
+from muster.webhook.audit import records
+from muster.webhook.audit.log import notes
+from muster.webhook.audit.log.notes import Chronicle, Ends
+from muster.webhook.cluster import kinds, transports, writes
 
 __all__ = ["Anchors"]
 

@@ -20,10 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from strategies.documents import names
-from webhook.audit.records import Record, RecordedFinding
-from webhook.audit.redaction import doors
-from webhook.cluster import events, kinds, transports, writes
+from muster.strategies.documents import names
+from muster.webhook.audit.records import Record, RecordedFinding
+from muster.webhook.audit.redaction import doors
+from muster.webhook.cluster import events, kinds, transports, writes
 
 __all__ = ["REASON", "Denials", "EventPace"]
 

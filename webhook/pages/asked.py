@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast, get_args
 
-from webhook.audit.reading import queries
-from webhook.audit.records import Decision
-from webhook.pages import scans
-from webhook.pages.shelves import GoneError
+from muster.webhook.audit.reading import queries
+from muster.webhook.audit.records import Decision
+from muster.webhook.pages import scans
+from muster.webhook.pages.shelves import GoneError
 
 __all__ = [
     "DECISIONS",

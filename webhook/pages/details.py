@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from webhook import catalogue
-from webhook.audit.records import RecordedChange, RecordedFinding, Sealed
-from webhook.pages import asked, layouts, seals, values
-from webhook.pages.markup import Child, Markup, element
-from webhook.pages.scans import Row
+from muster.webhook import catalogue
+from muster.webhook.audit.records import RecordedChange, RecordedFinding, Sealed
+from muster.webhook.pages import asked, layouts, seals, values
+from muster.webhook.pages.markup import Child, Markup, element
+from muster.webhook.pages.scans import Row
 
 __all__ = ["page", "unreadable_page"]
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import orjson
 
-from webhook.audit.records import Sealed
-from webhook.pages import scans, subjects
-from webhook.pages.asked import Asked
-from webhook.pages.markup import visible
-from webhook.pages.shelves import Shelf
+from muster.webhook.audit.records import Sealed
+from muster.webhook.pages import scans, subjects
+from muster.webhook.pages.asked import Asked
+from muster.webhook.pages.markup import visible
+from muster.webhook.pages.shelves import Shelf
 
 __all__ = ["FORMS", "Bounds", "Form", "blocks"]
 

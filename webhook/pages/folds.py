@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from webhook.audit.records import Decision, RecordedChange, RecordedFinding, Sealed
-from webhook.pages import layouts, subjects
-from webhook.pages.scans import Row
+from muster.webhook.audit.records import Decision, RecordedChange, RecordedFinding, Sealed
+from muster.webhook.pages import layouts, subjects
+from muster.webhook.pages.scans import Row
 
 __all__ = ["Fold", "folded"]
 

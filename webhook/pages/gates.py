@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from webhook.cluster import callers, transports
+from muster.webhook.cluster import callers, transports
 
 __all__ = ["Gate", "Verdict", "reading", "token_of"]
 

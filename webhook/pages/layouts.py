@@ -5,9 +5,9 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Sequence
 
-from webhook.audit.records import BOOKKEEPING, RecordedChange, RecordedFinding, Sealed
-from webhook.pages import asked
-from webhook.pages.markup import Child, Markup, element
+from muster.webhook.audit.records import BOOKKEEPING, RecordedChange, RecordedFinding, Sealed
+from muster.webhook.pages import asked
+from muster.webhook.pages.markup import Child, Markup, element
 
 __all__ = [
     "badge",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from webhook import catalogue
-from webhook.audit.records import RecordedChange, RecordedFinding, Sealed
-from webhook.pages import asked, layouts, overviews, scans, seals, subjects
-from webhook.pages.asked import Asked
-from webhook.pages.folds import Fold, folded
-from webhook.pages.markup import Child, Markup, element
-from webhook.pages.tallies import Tally
+from muster.webhook import catalogue
+from muster.webhook.audit.records import RecordedChange, RecordedFinding, Sealed
+from muster.webhook.pages import asked, layouts, overviews, scans, seals, subjects
+from muster.webhook.pages.asked import Asked
+from muster.webhook.pages.folds import Fold, folded
+from muster.webhook.pages.markup import Child, Markup, element
+from muster.webhook.pages.tallies import Tally
 
 __all__ = ["page"]
 

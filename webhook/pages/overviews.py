@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from webhook.pages import asked, layouts
-from webhook.pages.asked import Asked
-from webhook.pages.markup import Child, Markup, element
-from webhook.pages.tallies import OUTCOMES, Outcome, Tally
+from muster.webhook.pages import asked, layouts
+from muster.webhook.pages.asked import Asked
+from muster.webhook.pages.markup import Child, Markup, element
+from muster.webhook.pages.tallies import OUTCOMES, Outcome, Tally
 
 __all__ = ["section"]
 

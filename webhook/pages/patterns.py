@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from webhook.pages.shelves import Shelf
+from muster.webhook.pages.shelves import Shelf
 
 __all__ = ["LOGS", "PatternShelf", "is_pattern"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webhook import catalogue
-from webhook.pages import asked, layouts
-from webhook.pages.markup import Child, element
-from webhook.pages.shelves import GoneError
+from muster.webhook import catalogue
+from muster.webhook.pages import asked, layouts
+from muster.webhook.pages.markup import Child, element
+from muster.webhook.pages.shelves import GoneError
 
 __all__ = ["page"]
 

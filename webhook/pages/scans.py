@@ -13,11 +13,11 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from webhook.audit import records
-from webhook.audit.log import files, parsing
-from webhook.audit.reading import queries
-from webhook.pages import subjects
-from webhook.pages.shelves import Found, LinePlace, Shelf
+from muster.webhook.audit import records
+from muster.webhook.audit.log import files, parsing
+from muster.webhook.audit.reading import queries
+from muster.webhook.pages import subjects
+from muster.webhook.pages.shelves import Found, LinePlace, Shelf
 
 __all__ = ["UNKNOWN", "Budget", "Cursor", "Row", "Scan", "scan", "walk"]
 

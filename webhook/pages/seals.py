@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from webhook.audit import schemas
-from webhook.audit.log import chain, files, parsing
-from webhook.audit.records import Link, Sealed
-from webhook.pages.shelves import Found, LinePlace, Shelf
+from muster.webhook.audit import schemas
+from muster.webhook.audit.log import chain, files, parsing
+from muster.webhook.audit.records import Link, Sealed
+from muster.webhook.pages.shelves import Found, LinePlace, Shelf
 
 __all__ = ["Neighbour", "Standing", "own", "standing"]
 

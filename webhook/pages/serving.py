@@ -20,15 +20,15 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
-from webhook.audit.log import files
-from webhook.audit.reading import queries
-from webhook.listening.connections import Limits
-from webhook.listening.listeners import NAME, OTHERS, Listener
-from webhook.pages import asked, details, exports, layouts, lists, rules, scans, seals
-from webhook.pages.asked import Asked
-from webhook.pages.gates import Gate
-from webhook.pages.shelves import GoneError, LinePlace, Shelf
-from webhook.pages.tallies import Tallies
+from muster.webhook.audit.log import files
+from muster.webhook.audit.reading import queries
+from muster.webhook.listening.connections import Limits
+from muster.webhook.listening.listeners import NAME, OTHERS, Listener
+from muster.webhook.pages import asked, details, exports, layouts, lists, rules, scans, seals
+from muster.webhook.pages.asked import Asked
+from muster.webhook.pages.gates import Gate
+from muster.webhook.pages.shelves import GoneError, LinePlace, Shelf
+from muster.webhook.pages.tallies import Tallies
 
 __all__ = ["HEADERS", "HEALTH", "PageServer"]
 
@@ -97,7 +97,7 @@ class PageServer:
         self._exports = asyncio.Semaphore(_EXPORTS)
         self._tallies = Tallies(shelf)
         self._listener: Listener | None = None
-        package = importlib.resources.files("webhook.pages")
+        package = importlib.resources.files("muster.webhook.pages")
         self._assets = {path: (package / path[1:]).read_bytes() for path in _ASSETS}
 
     async def open(self, port: int) -> int:

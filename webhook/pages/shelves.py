@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from webhook.audit.log import files
+from muster.webhook.audit.log import files
 
 __all__ = ["Found", "GoneError", "LinePlace", "Shelf"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.audit.records import Sealed
+from muster.webhook.audit.records import Sealed
 
 __all__ = ["job_key", "job_root"]
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from webhook.audit.reading import queries
-from webhook.audit.records import BOOKKEEPING
-from webhook.pages import scans
-from webhook.pages.shelves import Shelf
+from muster.webhook.audit.reading import queries
+from muster.webhook.audit.records import BOOKKEEPING
+from muster.webhook.pages import scans
+from muster.webhook.pages.shelves import Shelf
 
 __all__ = ["BUDGET", "OUTCOMES", "Outcome", "Tallies", "Tally", "tally"]
 

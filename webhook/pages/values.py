@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from webhook import kubeyaml
+from muster.webhook import kubeyaml
 
 __all__ = ["MAX_LINES", "Allowance", "Side", "lines", "rows", "sides", "size"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from certs import (
+from muster.certs import (
     contexts,
     expiries,
     files,
@@ -14,8 +14,8 @@ from certs import (
     sources,
     subject_names,
 )
-from certs.errors import CertificateError
-from webhook import configs
+from muster.certs.errors import CertificateError
+from muster.webhook import configs
 
 __all__ = ["Certificate", "choose", "wanted"]
 

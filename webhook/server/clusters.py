@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from strategies.documents.trainer_versions import VERSIONS, Version
-from webhook import configs
-from webhook.cluster import kinds, live, memory, readers, trainers, transports
-from webhook.kubeyaml import sources
-from webhook.server.resolvers import Fetch
+from muster.strategies.documents.trainer_versions import VERSIONS, Version
+from muster.webhook import configs
+from muster.webhook.cluster import kinds, live, memory, readers, trainers, transports
+from muster.webhook.kubeyaml import sources
+from muster.webhook.server.resolvers import Fetch
 
 __all__ = ["ClusterSource", "FileCluster", "LiveCluster", "open_cluster"]
 

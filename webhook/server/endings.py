@@ -12,10 +12,10 @@ import logging
 import time
 from collections.abc import Iterator
 
-from webhook.admission import accounts, answers, decisions, reviews
-from webhook.admission.decisions import Decision
-from webhook.admission.policies import Mode, Policy
-from webhook.audit import records
+from muster.webhook.admission import accounts, answers, decisions, reviews
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.admission.policies import Mode, Policy
+from muster.webhook.audit import records
 
 __all__ = ["Ending", "end", "end_surely", "refuse"]
 

@@ -18,17 +18,17 @@ from typing import Protocol
 
 from aiohttp import web
 
-from webhook.admission import decisions, reviews
-from webhook.admission.decisions import Decision
-from webhook.admission.policies import Policy
-from webhook.audit import records
-from webhook.audit.redaction import doors
-from webhook.listening.bodies import BodyDroppedError
-from webhook.metrics import Metrics
-from webhook.server import endings, salvage
-from webhook.server.endings import Ending
-from webhook.server.resolvers import Resolver, is_own_end
-from webhook.server.workers import CrowdedError, Place
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.admission.policies import Policy
+from muster.webhook.audit import records
+from muster.webhook.audit.redaction import doors
+from muster.webhook.listening.bodies import BodyDroppedError
+from muster.webhook.metrics import Metrics
+from muster.webhook.server import endings, salvage
+from muster.webhook.server.endings import Ending
+from muster.webhook.server.resolvers import Resolver, is_own_end
+from muster.webhook.server.workers import CrowdedError, Place
 
 __all__ = ["ADMISSION_PATHS", "APART", "Admission", "Recorder"]
 

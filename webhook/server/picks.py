@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names
-from strategies.platform.seats import COUNT, seat_entries
-from webhook.admission.decisions import Decision
-from webhook.admission.reviews import Request
-from webhook.cluster import readers
-from webhook.cluster.overlay import Overlay
-from webhook.cluster.readers import Ref
+from muster.strategies.documents import names
+from muster.strategies.platform.seats import COUNT, seat_entries
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.admission.reviews import Request
+from muster.webhook.cluster import readers
+from muster.webhook.cluster.overlay import Overlay
+from muster.webhook.cluster.readers import Ref
 
 __all__ = ["MOST_NAMESPACES", "MOST_PICKS", "REMEMBERED", "Picks"]
 

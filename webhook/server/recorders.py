@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
-from webhook import configs
-from webhook.audit import records
-from webhook.audit.log import notes, sinks, writer
-from webhook.audit.redaction import doors, redaction
-from webhook.cluster import transports, writes
-from webhook.metrics import Metrics
-from webhook.notices import anchors, denials
-from webhook.notices.reports import folds, formats, writers
+from muster.webhook import configs
+from muster.webhook.audit import records
+from muster.webhook.audit.log import notes, sinks, writer
+from muster.webhook.audit.redaction import doors, redaction
+from muster.webhook.cluster import transports, writes
+from muster.webhook.metrics import Metrics
+from muster.webhook.notices import anchors, denials
+from muster.webhook.notices.reports import folds, formats, writers
 
 __all__ = [
     "Announcer",

@@ -11,10 +11,10 @@ import logging
 import random
 from pathlib import Path
 
-from strategies.plugins.registry import Registry
-from webhook import configs
-from webhook.admission.policies import Policy
-from webhook.metrics import Metrics
+from muster.strategies.plugins.registry import Registry
+from muster.webhook import configs
+from muster.webhook.admission.policies import Policy
+from muster.webhook.metrics import Metrics
 
 __all__ = ["INTERVAL", "Reloader"]
 

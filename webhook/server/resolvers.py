@@ -16,14 +16,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from webhook.admission import decisions, governors, reviews
-from webhook.admission.decisions import Decision
-from webhook.admission.policies import Policy
-from webhook.cluster import readers
-from webhook.cluster.overlay import Overlay
-from webhook.metrics import Metrics
-from webhook.server.picks import Picks
-from webhook.server.workers import CrowdedError, Place, Workers
+from muster.webhook.admission import decisions, governors, reviews
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster import readers
+from muster.webhook.cluster.overlay import Overlay
+from muster.webhook.metrics import Metrics
+from muster.webhook.server.picks import Picks
+from muster.webhook.server.workers import CrowdedError, Place, Workers
 
 __all__ = ["Resolver", "is_own_end"]
 

@@ -9,11 +9,11 @@ import signal
 import sys
 from pathlib import Path
 
-from certs.errors import CertificateError
-from strategies.plugins.registry import PluginImportError
-from webhook import configs, logs
-from webhook.cluster.transports import NoClusterError
-from webhook.server.services import Service
+from muster.certs.errors import CertificateError
+from muster.strategies.plugins.registry import PluginImportError
+from muster.webhook import configs, logs
+from muster.webhook.cluster.transports import NoClusterError
+from muster.webhook.server.services import Service
 
 __all__ = ["serve"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
-from strategies.documents import loose
-from webhook.admission import reviews
+from muster.strategies.documents import loose
+from muster.webhook.admission import reviews
 
 __all__ = ["MOST_VALUES", "find_request", "find_uid", "is_dense"]
 

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from strategies.frameworks import builtin
-from webhook import configs
-from webhook.listening.connections import Limits
-from webhook.listening.listeners import Handler, Listener
-from webhook.metrics import CONTENT_TYPE, Metrics
-from webhook.server import certificates, clusters, handlers, recorders
-from webhook.server.health import Health
-from webhook.server.reloads import Reloader
-from webhook.server.resolvers import Resolver
+from muster.strategies.frameworks import builtin
+from muster.webhook import configs
+from muster.webhook.listening.connections import Limits
+from muster.webhook.listening.listeners import Handler, Listener
+from muster.webhook.metrics import CONTENT_TYPE, Metrics
+from muster.webhook.server import certificates, clusters, handlers, recorders
+from muster.webhook.server.health import Health
+from muster.webhook.server.reloads import Reloader
+from muster.webhook.server.resolvers import Resolver
 
 if TYPE_CHECKING:
-    from webhook.controllers import run as controllers
+    from muster.webhook.controllers import run as controllers
 
 __all__ = ["Service"]
 
@@ -162,7 +162,7 @@ class Service:
             raise configs.ConfigError(
                 "controllers.enabled: true needs cluster.source: live, because the controllers write to the API server"
             )
-        from webhook.controllers import run as controllers  # noqa: PLC0415  # memory that not all need
+        from muster.webhook.controllers import run as controllers  # noqa: PLC0415  # memory that not all need
 
         made = controllers.Controllers(
             cluster.sender,
@@ -188,7 +188,7 @@ class Service:
             raise configs.ConfigError(
                 "trainings.enabled: true needs cluster.source: live, because the reports are in the API server"
             )
-        from webhook.controllers import collecting  # noqa: PLC0415  # as above
+        from muster.webhook.controllers import collecting  # noqa: PLC0415  # as above
 
         options = collecting.options_of(settings, self._config.cluster.cache_limit)
         made = collecting.Collecting(cluster.sender, options, self.metrics.trained, self.metrics.written)
@@ -209,7 +209,7 @@ class Service:
             raise configs.ConfigError("tls: secret is set together with other sources; keep one of them")
         if cluster.sender is None:
             raise configs.ConfigError("tls.secret needs cluster.source: live, because the Secret is in the API server")
-        from webhook.trust import run as trust  # noqa: PLC0415  # as above
+        from muster.webhook.trust import run as trust  # noqa: PLC0415  # as above
 
         made = trust.Trust(cluster.sender, tls.secret, certificates.wanted(tls), self.metrics.written)
         stack.push_async_callback(made.stop)

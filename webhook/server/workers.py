@@ -1,6 +1,6 @@
 """Workers: threads for work that may take long, ended when nobody waits for it any more.
 
-Work that its caller has given up is told to end again and again until it has (`webhook.admission.threads`). A thread
+Work that its caller has given up is told to end again and again until it has (`muster.webhook.admission.threads`). A thread
 that goes on counts as stray, and with too many of them no new work is begun.
 
 The event loop and these threads share the interpreter's lock: a busy thread gives it up after each switch interval, so
@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
-from webhook.admission import threads
+from muster.webhook.admission import threads
 
 __all__ = ["AT_ONCE", "MOST_STRAY", "CrowdedError", "Place", "Workers"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from cryptography import x509
 
-from certs import chains, errors, pems
-from webhook.cluster import kinds, served, writes
+from muster.certs import chains, errors, pems
+from muster.webhook.cluster import kinds, served, writes
 
 __all__ = ["Configuration", "Configurations", "trusted"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from certs import expiries, rings, sources
-from webhook.trust import bundles, secrets
+from muster.certs import expiries, rings, sources
+from muster.webhook.trust import bundles, secrets
 
 __all__ = ["Clocks", "Keeper", "TrustRules"]
 

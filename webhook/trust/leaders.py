@@ -13,9 +13,9 @@ import random
 
 from cryptography import x509
 
-from certs import chains, errors, pems
-from webhook.cluster import transports
-from webhook.trust import bundles, keepers
+from muster.certs import chains, errors, pems
+from muster.webhook.cluster import transports
+from muster.webhook.trust import bundles, keepers
 
 __all__ = ["GUESTS", "TrustLeader"]
 

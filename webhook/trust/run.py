@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from certs import errors, sources
-from webhook import configs
-from webhook.cluster import leases, transports, writes
-from webhook.trust import bundles, keepers, leaders, secrets
+from muster.certs import errors, sources
+from muster.webhook import configs
+from muster.webhook.cluster import leases, transports, writes
+from muster.webhook.trust import bundles, keepers, leaders, secrets
 
 __all__ = ["Trust"]
 

@@ -1,7 +1,7 @@
 """The Secret with the shared authorities: every replica reads it, and a replica writes what the Secret lacks.
 
 Every write is a creation or a replacement of the version that was read, so of two writers one gets a conflict. Since
-authorities are only ever added (`certs.rings`), that writer only has to read again and join. A Secret that was deleted
+authorities are only ever added (`muster.certs.rings`), that writer only has to read again and join. A Secret that was deleted
 comes back with the same authorities as long as one replica runs.
 """
 
@@ -13,8 +13,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from certs import errors, expiries, rings
-from webhook.cluster import kinds, writes
+from muster.certs import errors, expiries, rings
+from muster.webhook.cluster import kinds, writes
 
 __all__ = ["KEY", "SharedSecret"]
 

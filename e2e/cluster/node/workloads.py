@@ -17,7 +17,7 @@ from e2e.cluster import commands, upstream
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.node import images
 from e2e.cluster.places import Places
-from webhook import installer
+from muster.webhook import installer
 
 __all__ = ["Manifests", "install", "rendered"]
 

@@ -30,7 +30,7 @@ _ENDED = {"Succeeded", "Failed"}
 
 
 class Controllers:
-    """Processes of `python -m webhook.controllers`, ended with the context.
+    """Processes of `python -m muster.webhook.controllers`, ended with the context.
 
     Args:
         kubectl: kubectl with the administrator's rights.
@@ -66,7 +66,7 @@ class Controllers:
         """Start some."""
         for _ in range(count):
             log = self._stack.enter_context(self._log(len(self._running)).open("wb"))
-            command = [sys.executable, "-m", "webhook.controllers", "--config", self._config]
+            command = [sys.executable, "-m", "muster.webhook.controllers", "--config", self._config]
             command += ["--kubeconfig", self._kubeconfig, *options]
             environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
             self._running.append(subprocess.Popen(command, stderr=log, env=environment, cwd=self._folder))

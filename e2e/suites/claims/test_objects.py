@@ -90,7 +90,18 @@ def _count(space: Space, name: str) -> int:
 
 def _shown(space: Space, config: Mapping[str, Any]) -> dict[str, Any]:
     """What `muster claims` prints of a namespace."""
-    command = [sys.executable, "-m", "webhook", "claims", "-o", "json", "-n", space.name, "--config", "/dev/stdin"]
+    command = [
+        sys.executable,
+        "-m",
+        "muster.webhook",
+        "claims",
+        "-o",
+        "json",
+        "-n",
+        space.name,
+        "--config",
+        "/dev/stdin",
+    ]
     command += ["--kubeconfig", space.kubectl.kubeconfig]
     text = yaml.safe_dump(dict(config))
     done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=REPOSITORY, timeout=60, check=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from webhook.cli import main
+from muster.webhook.cli import main
 
 __all__ = ["Offline"]
 

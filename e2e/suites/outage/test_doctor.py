@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from certs import authorities, pems
 from e2e.suites.outage import outages
 from e2e.suites.support import doctors
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.waits import until
+from muster.certs import authorities, pems
 
 MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 Spoil = Callable[[Callable[[list[dict[str, Any]]], None]], None]

@@ -17,7 +17,7 @@ from e2e.suites.support import documents
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.waits import until
-from webhook.cli.main import main
+from muster.webhook.cli.main import main
 
 TORCH = documents.training_runtime("rt", nodes=2, command=["torchrun", "train.py"])
 TRL = documents.training_runtime("trl", "trl", nodes=2, command=["trl", "sft"], args=jobs.TRL_ARGS)

@@ -20,7 +20,7 @@ from e2e.suites.outage.twins import Stalled, Twin
 from e2e.suites.support import documents, metrics
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.waits import until, within
-from webhook.cluster import live
+from muster.webhook.cluster import live
 
 JOB = documents.trainjob("job", "old")
 LATE = documents.trainjob("job", "new")

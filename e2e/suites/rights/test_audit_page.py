@@ -95,7 +95,16 @@ def page(kubectl: Kubectl, home: Space, tmp_path_factory: pytest.TempPathFactory
     words = ["audit", "serve", str(folder / "audit.log"), "--auth", "cluster", "--namespace", home.name]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "webhook", *words, "--port", str(port), "--kubeconfig", str(folder / "kubeconfig")],
+            [
+                sys.executable,
+                "-m",
+                "muster.webhook",
+                *words,
+                "--port",
+                str(port),
+                "--kubeconfig",
+                str(folder / "kubeconfig"),
+            ],
             cwd=REPOSITORY,
             stdout=subprocess.DEVNULL,
             stderr=log,

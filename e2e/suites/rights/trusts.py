@@ -6,8 +6,8 @@ import base64
 import datetime
 from typing import Any
 
-from certs import rings
 from e2e.suites.support.kubectls import Kubectl
+from muster.certs import rings
 
 __all__ = ["KINDS", "Trust", "config", "overdue"]
 

@@ -15,9 +15,9 @@ from e2e.suites.sessions.gateways import restarts
 from e2e.suites.sessions.grounds import IMAGES, NODE_FOLDER, PATIENCE, Ground
 from e2e.suites.support import documents as kinds
 from e2e.suites.support import waits
-from sessions.devices import spans
-from sessions.devices.memory import Budget, DeviceError
-from sessions.devices.spans import Span
+from muster.sessions.devices import spans
+from muster.sessions.devices.memory import Budget, DeviceError
+from muster.sessions.devices.spans import Span
 
 __all__ = ["Agents"]
 

@@ -140,7 +140,7 @@ class Gateway:
         """Make a key in a pod of the Gateway, as a person does, and return it."""
         assert self.pod() is not None, "the Gateway does not serve"
         inside = ("exec", "--namespace", self.space.name, f"deployment/{self.name}", "--")
-        created = ("python", "-m", "sessions.cli", "keys", "create", "team-a", "--root", "/state")
+        created = ("python", "-m", "muster.sessions.cli", "keys", "create", "team-a", "--root", "/state")
         return self.kubectl.run(*inside, *created).expect().out.strip()
 
     @contextmanager

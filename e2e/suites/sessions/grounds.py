@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from certs import authorities, leaves, pems
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
+from muster.certs import authorities, leaves, pems
 
 __all__ = ["BASE", "CLAIM", "IMAGES", "NODE_FOLDER", "PATIENCE", "SECRET", "USER", "Ground", "python", "run"]
 
@@ -40,7 +40,7 @@ USER = 65532
 
 _MAKE = """
 import os, pathlib, sys
-from sessions.demo import tiny
+from muster.sessions.demo import tiny
 store, user = pathlib.Path("/store"), int(sys.argv[2])
 tiny.make(store / sys.argv[1], hidden=int(sys.argv[3]))
 for name in sys.argv[4:]:
@@ -50,7 +50,7 @@ for each in (store, *store.rglob("*")):
 """
 _KILL = """
 import os, pathlib, signal, sys
-from sessions.nodes.claims import pod_of
+from muster.sessions.nodes.claims import pod_of
 for each in pathlib.Path("/proc").glob("[0-9]*"):
     try:
         groups, command = (each / "cgroup").read_text(), (each / "cmdline").read_text()
@@ -60,7 +60,7 @@ for each in pathlib.Path("/proc").glob("[0-9]*"):
         os.kill(int(each.name), signal.Signals[sys.argv[2]])
         print(each.name)
 """
-_TINY = "import pathlib, sys; from sessions.demo import tiny; tiny.make(pathlib.Path(sys.argv[1]))"
+_TINY = "import pathlib, sys; from muster.sessions.demo import tiny; tiny.make(pathlib.Path(sys.argv[1]))"
 
 
 @dataclass(frozen=True, slots=True)

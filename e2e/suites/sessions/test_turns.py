@@ -16,7 +16,7 @@ from e2e.suites.sessions.gateways import restarts
 from e2e.suites.sessions.pairs import Pair
 from e2e.suites.sessions.trainings import Training
 from e2e.suites.support import devices, waits
-from sessions.devices import timelines
+from muster.sessions.devices import timelines
 
 pytestmark = pytest.mark.thorough
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from e2e.suites.support.kubectls import Kubectl
-from webhook.cli import main
+from muster.webhook.cli import main
 
 __all__ = ["Examination", "examine"]
 

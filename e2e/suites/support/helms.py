@@ -17,7 +17,7 @@ from e2e.cluster import upstream
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
-from webhook import installer
+from muster.webhook import installer
 
 __all__ = ["NAMESPACE", "RELEASE", "Helm", "alone"]
 

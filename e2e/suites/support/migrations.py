@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from webhook.cli import main
+from muster.webhook.cli import main
 
 __all__ = ["migrated"]
 

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from e2e.suites.support.kubectls import Kubectl
-from webhook.cli import main
+from muster.webhook.cli import main
 
 __all__ = ["lines", "run", "told"]
 

@@ -12,7 +12,7 @@ import yaml
 from e2e.suites.support import documents, waits
 from e2e.suites.support.spaces import Space
 from e2e.suites.validation import jobs
-from webhook.cli import main
+from muster.webhook.cli import main
 
 LEVEL = "pod-security.kubernetes.io/enforce"
 OVERRIDES = [{"targetJobs": [{"name": "node"}], "spec": {"serviceAccountName": "trainer"}}]

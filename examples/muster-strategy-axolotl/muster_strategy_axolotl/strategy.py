@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from strategies import (
+from muster.strategies import (
     Changes,
     Finding,
     Job,

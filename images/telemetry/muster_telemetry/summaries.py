@@ -34,7 +34,7 @@ class Summary:
     def report(self) -> dict[str, float] | None:
         """Return the member `sampling` of a report; None where nothing was seen.
 
-        Its members are as in `webhook.controllers.guards.Sampling`.
+        Its members are as in `muster.webhook.controllers.guards.Sampling`.
         """
         found: dict[str, float] = {name: _short(self._last[name]) for name in _LAST if name in self._last}
         if self._syncs.count:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from strategies.frameworks.default.strategy import DefaultStrategy
+from muster.strategies.frameworks.default.strategy import DefaultStrategy
 
 __all__ = ["DefaultStrategy"]

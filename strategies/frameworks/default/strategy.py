@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from strategies.changes.changes import Changes
-from strategies.claims import additions
-from strategies.documents.findings import Finding
-from strategies.jobs.jobs import Job
+from muster.strategies.changes.changes import Changes
+from muster.strategies.claims import additions
+from muster.strategies.documents.findings import Finding
+from muster.strategies.jobs.jobs import Job
 
 __all__ = ["DefaultStrategy"]
 

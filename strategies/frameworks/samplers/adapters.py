@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strategies.documents import names
-from strategies.frameworks.samplers.pairs import Pair
-from strategies.frameworks.samplers.trainings import HIDDEN, Training
-from strategies.frameworks.trl import flags
-from strategies.frameworks.vllm.flags import known
+from muster.strategies.documents import names
+from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.samplers.trainings import HIDDEN, Training
+from muster.strategies.frameworks.trl import flags
+from muster.strategies.frameworks.vllm.flags import known
 
 __all__ = ["Adapters", "by_files", "find"]
 

@@ -11,14 +11,14 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.documents import paths, pods
-from strategies.documents.findings import note, warning
-from strategies.documents.paths import Absent
-from strategies.frameworks.samplers import completions, transfers
-from strategies.frameworks.samplers.pairs import ENV, Pair
-from strategies.frameworks.vllm import parsing, probes
-from strategies.launches.sites import Site
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import paths, pods
+from muster.strategies.documents.findings import note, warning
+from muster.strategies.documents.paths import Absent
+from muster.strategies.frameworks.samplers import completions, transfers
+from muster.strategies.frameworks.samplers.pairs import ENV, Pair
+from muster.strategies.frameworks.vllm import parsing, probes
+from muster.strategies.launches.sites import Site
 
 __all__ = ["PATIENCE", "address", "complete", "waits"]
 

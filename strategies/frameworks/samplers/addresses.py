@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
-from strategies.documents.findings import Finding, Severity, beginning, error, note, warning
-from strategies.frameworks.samplers.pairs import ENV, OWN_POD, PORT, Pair
-from strategies.frameworks.vllm.servers import Server
+from muster.strategies.documents.findings import Finding, Severity, beginning, error, note, warning
+from muster.strategies.frameworks.samplers.pairs import ENV, OWN_POD, PORT, Pair
+from muster.strategies.frameworks.vllm.servers import Server
 
 __all__ = ["check"]
 

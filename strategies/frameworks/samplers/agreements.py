@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import names, pods
-from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.samplers import adapters, completions, hardware, models, transfers
-from strategies.frameworks.samplers.adapters import Adapters
-from strategies.frameworks.samplers.pairs import Pair
-from strategies.frameworks.vllm import parsing
-from strategies.frameworks.vllm.servers import Server
+from muster.strategies.documents import names, pods
+from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.frameworks.samplers import adapters, completions, hardware, models, transfers
+from muster.strategies.frameworks.samplers.adapters import Adapters
+from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.vllm import parsing
+from muster.strategies.frameworks.vllm.servers import Server
 
 __all__ = ["check"]
 

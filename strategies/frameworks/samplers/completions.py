@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from strategies.frameworks.samplers import adapters, hardware, models, pairs, transfers
-from strategies.frameworks.samplers.pairs import Pair
-from strategies.frameworks.vllm import contradictions, parsing, servers, sizes
-from strategies.frameworks.vllm.servers import Form, Server
-from strategies.launches import topologies
+from muster.strategies.frameworks.samplers import adapters, hardware, models, pairs, transfers
+from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.vllm import contradictions, parsing, servers, sizes
+from muster.strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.launches import topologies
 
 __all__ = ["DEV_MODE", "Flag", "completed", "list_env", "list_flags"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.claims import plans
-from strategies.claims.plans import ClaimPlan
-from strategies.documents import pods
-from strategies.frameworks.samplers.pairs import Pair
-from strategies.launches import topologies
+from muster.strategies.claims import plans
+from muster.strategies.claims.plans import ClaimPlan
+from muster.strategies.documents import pods
+from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.launches import topologies
 
 __all__ = ["count", "idle_role", "shared_claim", "shared_profile"]
 

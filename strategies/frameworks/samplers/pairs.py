@@ -13,15 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from strategies.documents import names, paths, pods
-from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.documents.paths import Path
-from strategies.frameworks.samplers import models, serving, trainings
-from strategies.frameworks.samplers.serving import Serving
-from strategies.frameworks.samplers.trainings import Training
-from strategies.frameworks.vllm import parsing
-from strategies.jobs.jobs import MOST_TOGETHER, Job, remembered
-from strategies.trainer import predictions
+from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.documents.paths import Path
+from muster.strategies.frameworks.samplers import models, serving, trainings
+from muster.strategies.frameworks.samplers.serving import Serving
+from muster.strategies.frameworks.samplers.trainings import Training
+from muster.strategies.frameworks.vllm import parsing
+from muster.strategies.jobs.jobs import MOST_TOGETHER, Job, remembered
+from muster.strategies.trainer import predictions
 
 __all__ = ["ENV", "OWN_POD", "Pair", "asking", "find"]
 

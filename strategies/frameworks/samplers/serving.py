@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names, paths, pods
-from strategies.documents.pods import Place
-from strategies.frameworks.vllm import parsing, servers
-from strategies.frameworks.vllm.servers import Form, Server
-from strategies.jobs import askings, containers
-from strategies.jobs.programs import Identify
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
+from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents.pods import Place
+from muster.strategies.frameworks.vllm import parsing, servers
+from muster.strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.jobs import askings, containers
+from muster.strategies.jobs.programs import Identify
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
 
 __all__ = ["Serving", "read", "role"]
 

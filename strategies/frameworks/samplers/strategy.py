@@ -8,15 +8,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
-from strategies.changes.changes import Changes
-from strategies.documents.findings import Finding
-from strategies.frameworks.samplers import additions, addresses, agreements, completions, hardware, pairs, surroundings
-from strategies.frameworks.samplers.pairs import Pair
-from strategies.frameworks.trl.strategy import TRLStrategy
-from strategies.frameworks.vllm import validation
-from strategies.jobs.jobs import Job
-from strategies.launches import topologies
-from strategies.plugins import registry
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents.findings import Finding
+from muster.strategies.frameworks.samplers import (
+    additions,
+    addresses,
+    agreements,
+    completions,
+    hardware,
+    pairs,
+    surroundings,
+)
+from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.trl.strategy import TRLStrategy
+from muster.strategies.frameworks.vllm import validation
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import topologies
+from muster.strategies.plugins import registry
 
 __all__ = ["SampledTRLStrategy"]
 

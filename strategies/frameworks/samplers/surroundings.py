@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.samplers import adapters, hardware, transfers, volumes
-from strategies.frameworks.samplers.additions import waits
-from strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.frameworks.samplers import adapters, hardware, transfers, volumes
+from muster.strategies.frameworks.samplers.additions import waits
+from muster.strategies.frameworks.samplers.pairs import Pair
 
 __all__ = ["check"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strategies.frameworks.trl import flags, invocations, parsing
-from strategies.frameworks.trl.invocations import Invocation
-from strategies.jobs.jobs import Job
-from strategies.launches import sites
-from strategies.launches.expansions import resolve_own
-from strategies.launches.sites import Site
+from muster.strategies.frameworks.trl import flags, invocations, parsing
+from muster.strategies.frameworks.trl.invocations import Invocation
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import sites
+from muster.strategies.launches.expansions import resolve_own
+from muster.strategies.launches.sites import Site
 
 __all__ = ["HIDDEN", "Training", "read"]
 

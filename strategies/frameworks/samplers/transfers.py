@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from strategies.documents import pods
-from strategies.frameworks.samplers import pairs
-from strategies.frameworks.samplers.pairs import Pair
-from strategies.frameworks.vllm import parsing
-from strategies.frameworks.vllm.servers import Server
-from strategies.jobs.jobs import Job, remembered_for_place
+from muster.strategies.documents import pods
+from muster.strategies.frameworks.samplers import pairs
+from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.vllm import parsing
+from muster.strategies.frameworks.vllm.servers import Server
+from muster.strategies.jobs.jobs import Job, remembered_for_place
 
 __all__ = ["FILES", "FLAG", "FOLDER", "backend", "config", "folder", "folders", "is_nccl", "sends_files"]
 

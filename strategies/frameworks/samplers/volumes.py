@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import loose
-from strategies.documents.pods import Place
-from strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.documents import loose
+from muster.strategies.documents.pods import Place
+from muster.strategies.frameworks.samplers.pairs import Pair
 
 __all__ = ["apart", "differing"]
 

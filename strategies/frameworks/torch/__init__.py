@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from strategies.frameworks.torch.strategy import TorchStrategy
+from muster.strategies.frameworks.torch.strategy import TorchStrategy
 
 __all__ = ["TorchStrategy"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from strategies.changes.changes import Changes
-from strategies.claims import additions
-from strategies.documents import names
-from strategies.documents.findings import Finding, error, note, warning
-from strategies.frameworks.torch import trainer_sections, tune_launches
-from strategies.jobs.jobs import Job
-from strategies.launches import (
+from muster.strategies.changes.changes import Changes
+from muster.strategies.claims import additions
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, error, note, warning
+from muster.strategies.frameworks.torch import trainer_sections, tune_launches
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import (
     capabilities,
     counts,
     endings,
@@ -30,8 +30,8 @@ from strategies.launches import (
     topologies,
     variables,
 )
-from strategies.launches.launches import Launcher
-from strategies.plugins import registry
+from muster.strategies.launches.launches import Launcher
+from muster.strategies.plugins import registry
 
 __all__ = ["TorchFamily", "TorchStrategy", "unenforced"]
 

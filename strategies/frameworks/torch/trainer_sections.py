@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strategies.changes.changes import Changes
-from strategies.claims import plans
-from strategies.documents.findings import Finding, warning
-from strategies.documents.paths import Absent, field
-from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies
-from strategies.launches.launches import Launcher
-from strategies.trainer.resources import AUTO
+from muster.strategies.changes.changes import Changes
+from muster.strategies.claims import plans
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.documents.paths import Absent, field
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import sites, topologies
+from muster.strategies.launches.launches import Launcher
+from muster.strategies.trainer.resources import AUTO
 
 __all__ = ["check_slices", "ensure", "pin", "pin_processes"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from strategies.documents.findings import beginning
-from strategies.launches.guesses import Guesses
-from strategies.trainer import recipes, registries
+from muster.strategies.documents.findings import beginning
+from muster.strategies.launches.guesses import Guesses
+from muster.strategies.trainer import recipes, registries
 
 __all__ = ["faults", "unknown"]
 

@@ -10,14 +10,14 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from strategies.documents.findings import Finding, beginning, error, warning
-from strategies.frameworks.torch import tune_configs, tune_overrides
-from strategies.jobs.jobs import Job
-from strategies.launches import sites, topologies
-from strategies.launches.guesses import Guesses
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.topologies import Topology
-from strategies.trainer import recipes
+from muster.strategies.documents.findings import Finding, beginning, error, warning
+from muster.strategies.frameworks.torch import tune_configs, tune_overrides
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import sites, topologies
+from muster.strategies.launches.guesses import Guesses
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.topologies import Topology
+from muster.strategies.trainer import recipes
 
 __all__ = ["alone", "check", "check_arguments", "check_names", "is_run", "takes_torchrun", "trains_alone"]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from strategies.documents.findings import beginning
-from strategies.documents.quantities import whole
+from muster.strategies.documents.findings import beginning
+from muster.strategies.documents.quantities import whole
 
 __all__ = ["faults"]
 

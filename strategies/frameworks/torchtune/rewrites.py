@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from strategies.changes.changes import Changes
-from strategies.documents import names
-from strategies.frameworks.torch import tune_launches
-from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, launches, sites, topologies
-from strategies.launches.launches import Launch
-from strategies.trainer import recipes
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import names
+from muster.strategies.frameworks.torch import tune_launches
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import coordinators, launches, sites, topologies
+from muster.strategies.launches.launches import Launch
+from muster.strategies.trainer import recipes
 
 __all__ = ["ENDPOINT", "add_endpoint", "config_of", "kept", "own", "prefer_own", "rendezvous", "runtime_command"]
 

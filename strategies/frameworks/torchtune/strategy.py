@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from strategies.changes.changes import Changes
-from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.torch import tune_launches
-from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.frameworks.torchtune import rewrites
-from strategies.jobs.jobs import Job
-from strategies.launches import launches, sites, topologies
-from strategies.launches.launches import Launcher
-from strategies.plugins import registry
-from strategies.trainer import recipes, resources
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.frameworks.torch import tune_launches
+from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
+from muster.strategies.frameworks.torchtune import rewrites
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import launches, sites, topologies
+from muster.strategies.launches.launches import Launcher
+from muster.strategies.plugins import registry
+from muster.strategies.trainer import recipes, resources
 
 __all__ = ["TorchTuneStrategy"]
 

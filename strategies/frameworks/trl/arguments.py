@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strategies.frameworks.trl import flags, numbers, parsing
+from muster.strategies.frameworks.trl import flags, numbers, parsing
 
 __all__ = ["Arguments"]
 

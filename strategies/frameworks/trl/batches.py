@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from strategies.documents.findings import Finding, error, note
-from strategies.frameworks.trl import numbers, parsing
-from strategies.frameworks.trl.arguments import Arguments
+from muster.strategies.documents.findings import Finding, error, note
+from muster.strategies.frameworks.trl import numbers, parsing
+from muster.strategies.frameworks.trl.arguments import Arguments
 
 __all__ = ["check"]
 

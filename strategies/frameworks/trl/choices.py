@@ -10,8 +10,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from strategies.documents.findings import Finding, beginning, error
-from strategies.frameworks.trl.arguments import Arguments
+from muster.strategies.documents.findings import Finding, beginning, error
+from muster.strategies.frameworks.trl.arguments import Arguments
 
 __all__ = ["check"]
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.documents.findings import Finding, beginning, error, warning
-from strategies.frameworks.trl import flags, invocations, parsing
-from strategies.frameworks.trl.invocations import Invocation
-from strategies.frameworks.trl.parsing import Given
-from strategies.jobs.jobs import Job
-from strategies.launches.sites import Site
+from muster.strategies.documents.findings import Finding, beginning, error, warning
+from muster.strategies.frameworks.trl import flags, invocations, parsing
+from muster.strategies.frameworks.trl.invocations import Invocation
+from muster.strategies.frameworks.trl.parsing import Given
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches.sites import Site
 
 __all__ = ["Settled", "check", "check_within", "settle"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from strategies.documents.findings import Finding, note
-from strategies.frameworks.trl.parsing import Value
-from strategies.jobs.jobs import Job
+from muster.strategies.documents.findings import Finding, note
+from muster.strategies.frameworks.trl.parsing import Value
+from muster.strategies.jobs.jobs import Job
 
 __all__ = ["check"]
 

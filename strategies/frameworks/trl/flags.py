@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Literal, TypeAlias, TypedDict, cast
 
-from strategies.launches.guesses import Guesses
+from muster.strategies.launches.guesses import Guesses
 
 __all__ = [
     "FlagSpec",

@@ -13,12 +13,12 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from strategies.documents import names
-from strategies.frameworks.trl import flags
-from strategies.jobs.jobs import Job
-from strategies.launches import launches
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
+from muster.strategies.documents import names
+from muster.strategies.frameworks.trl import flags
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import launches
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
 
 __all__ = ["SCRIPTS", "Form", "Invocation", "asks_for_help", "launched", "read", "within"]
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from strategies.documents import names
-from strategies.frameworks.trl import flags, numbers, parsing
-from strategies.frameworks.trl.invocations import Form, Invocation
-from strategies.launches.launches import STRICT
-from strategies.launches.topologies import Topology
+from muster.strategies.documents import names
+from muster.strategies.frameworks.trl import flags, numbers, parsing
+from muster.strategies.frameworks.trl.invocations import Form, Invocation
+from muster.strategies.launches.launches import STRICT
+from muster.strategies.launches.topologies import Topology
 
 __all__ = ["LaunchPlan", "Refused", "plan"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strategies.documents.findings import beginning
-from strategies.frameworks.trl import flags, parsing
-from strategies.launches.topologies import Topology
+from muster.strategies.documents.findings import beginning
+from muster.strategies.frameworks.trl import flags, parsing
+from muster.strategies.launches.topologies import Topology
 
 __all__ = ["ContradictionError", "compare", "compare_own", "machines", "per_node", "whole", "words"]
 

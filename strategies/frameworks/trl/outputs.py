@@ -11,10 +11,10 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import loose, mounts
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import find_template
+from muster.strategies.documents import loose, mounts
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import find_template
 
 __all__ = ["check"]
 

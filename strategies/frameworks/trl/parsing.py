@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from strategies.frameworks.trl import flags
+from muster.strategies.frameworks.trl import flags
 
 __all__ = ["CONFIG", "Fault", "Given", "ParsedArgs", "parse"]
 

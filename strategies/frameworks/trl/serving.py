@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from strategies.documents.findings import Finding, error, warning
-from strategies.documents.quantities import whole
-from strategies.jobs.jobs import Job
-from strategies.launches import topologies
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import topologies
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
 
 __all__ = ["check"]
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from strategies.documents.findings import Finding, beginning, error
-from strategies.frameworks.trl.arguments import Arguments
-from strategies.launches.guesses import Guesses
+from muster.strategies.documents.findings import Finding, beginning, error
+from muster.strategies.frameworks.trl.arguments import Arguments
+from muster.strategies.launches.guesses import Guesses
 
 __all__ = ["check"]
 

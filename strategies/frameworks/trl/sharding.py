@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from strategies.documents.findings import Finding, beginning, error
-from strategies.frameworks.trl.arguments import Arguments
+from muster.strategies.documents.findings import Finding, beginning, error
+from muster.strategies.frameworks.trl.arguments import Arguments
 
 __all__ = ["check"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from strategies.changes.changes import Changes
-from strategies.documents import names, pods
-from strategies.documents.findings import Finding, Severity, error, note, warning
-from strategies.frameworks.torch import trainer_sections
-from strategies.frameworks.torch.strategy import TorchFamily, unenforced
-from strategies.frameworks.trl import (
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import names, pods
+from muster.strategies.documents.findings import Finding, Severity, error, note, warning
+from muster.strategies.frameworks.torch import trainer_sections
+from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
+from muster.strategies.frameworks.trl import (
     conflicts,
     credentials,
     flags,
@@ -21,10 +21,10 @@ from strategies.frameworks.trl import (
     serving,
     validation,
 )
-from strategies.frameworks.trl.invocations import Form
-from strategies.jobs.jobs import Job
-from strategies.launches import coordinators, counts, guesses, meetings, quotes, sites, topologies, worlds
-from strategies.launches.launches import Launch, Launcher
+from muster.strategies.frameworks.trl.invocations import Form
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import coordinators, counts, guesses, meetings, quotes, sites, topologies, worlds
+from muster.strategies.launches.launches import Launch, Launcher
 
 __all__ = ["TRLStrategy"]
 

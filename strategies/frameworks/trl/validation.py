@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from strategies.documents import pods
-from strategies.documents.findings import Finding, Severity, error, warning
-from strategies.frameworks.trl import batches, choices, conflicts, flags, parsing, settings, sharding
-from strategies.frameworks.trl.arguments import Arguments
-from strategies.frameworks.trl.invocations import Form, Invocation
-from strategies.launches.sites import Site
-from strategies.launches.topologies import Topology
+from muster.strategies.documents import pods
+from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.frameworks.trl import batches, choices, conflicts, flags, parsing, settings, sharding
+from muster.strategies.frameworks.trl.arguments import Arguments
+from muster.strategies.frameworks.trl.invocations import Form, Invocation
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.topologies import Topology
 
 __all__ = ["Circumstances", "check", "check_within", "place"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from strategies.frameworks.vllm.parsing import Given
-from strategies.frameworks.vllm.servers import Form, Server
-from strategies.jobs.jobs import Job
-from strategies.launches.sites import Site
+from muster.strategies.frameworks.vllm.parsing import Given
+from muster.strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches.sites import Site
 
 __all__ = ["Authors", "settle"]
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from strategies.documents import mounts, quantities
-from strategies.frameworks.vllm import parsing, sizes
-from strategies.frameworks.vllm.servers import Server
+from muster.strategies.documents import mounts, quantities
+from muster.strategies.frameworks.vllm import parsing, sizes
+from muster.strategies.frameworks.vllm.servers import Server
 
 __all__ = ["find"]
 

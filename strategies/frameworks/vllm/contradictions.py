@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strategies.frameworks.vllm import members, parsing, sizes
-from strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.frameworks.vllm import members, parsing, sizes
+from muster.strategies.frameworks.vllm.servers import Form, Server
 
 __all__ = ["LORA_UPDATES", "Contradiction", "find", "updates_adapters"]
 

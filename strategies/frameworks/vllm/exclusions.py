@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.frameworks.vllm import members, parsing
-from strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.vllm import members, parsing
+from muster.strategies.frameworks.vllm.servers import Server
 
 __all__ = ["find", "recent"]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
-from strategies.launches.guesses import Guesses
+from muster.strategies.launches.guesses import Guesses
 
 __all__ = ["FlagSpec", "Nargs", "closest", "completions", "elsewhere", "known", "spec", "structured", "version"]
 

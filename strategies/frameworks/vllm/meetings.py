@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from strategies.frameworks.vllm import parsing, sizes
-from strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.vllm import parsing, sizes
+from muster.strategies.frameworks.vllm.servers import Server
 
 __all__ = ["crowded", "find", "numbered"]
 

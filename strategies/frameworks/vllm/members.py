@@ -12,10 +12,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents.findings import beginning
-from strategies.frameworks.vllm import flags, parsing
-from strategies.frameworks.vllm.servers import Server
-from strategies.launches.guesses import Guesses
+from muster.strategies.documents.findings import beginning
+from muster.strategies.frameworks.vllm import flags, parsing
+from muster.strategies.frameworks.vllm.servers import Server
+from muster.strategies.launches.guesses import Guesses
 
 __all__ = ["find", "read"]
 

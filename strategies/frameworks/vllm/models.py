@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from strategies.frameworks.vllm import heads
+from muster.strategies.frameworks.vllm import heads
 
 __all__ = ["context", "is_dense", "is_latent"]
 

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from strategies.documents.findings import beginning
-from strategies.frameworks.vllm import flags
+from muster.strategies.documents.findings import beginning
+from muster.strategies.frameworks.vllm import flags
 
 __all__ = ["Fault", "Given", "Parsed", "count", "differ", "hidden", "parse"]
 

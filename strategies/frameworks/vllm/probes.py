@@ -11,9 +11,9 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import loose, pods
-from strategies.documents.findings import Finding, warning
-from strategies.frameworks.vllm.servers import Server
+from muster.strategies.documents import loose, pods
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.frameworks.vllm.servers import Server
 
 __all__ = ["NAMES", "PORT", "check", "make", "port", "unfit"]
 

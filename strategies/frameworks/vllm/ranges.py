@@ -10,8 +10,8 @@ import math
 import operator
 from collections.abc import Iterator
 
-from strategies.frameworks.vllm import flags, parsing
-from strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.vllm import flags, parsing
+from muster.strategies.frameworks.vllm.servers import Server
 
 __all__ = ["ALWAYS", "find"]
 

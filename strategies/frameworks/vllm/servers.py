@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from strategies.documents import pods
-from strategies.documents.pods import EnvVar
-from strategies.frameworks.vllm import parsing
-from strategies.launches.expansions import resolve_own
-from strategies.launches.launches import Launch, Launcher
-from strategies.launches.sites import Site
+from muster.strategies.documents import pods
+from muster.strategies.documents.pods import EnvVar
+from muster.strategies.frameworks.vllm import parsing
+from muster.strategies.launches.expansions import resolve_own
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
 
 __all__ = ["Form", "Server", "extended", "implied", "of_launch", "starts"]
 

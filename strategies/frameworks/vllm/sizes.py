@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
-from strategies.frameworks.vllm import heads
-from strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.vllm import heads
+from muster.strategies.frameworks.vllm.servers import Server
 
 __all__ = ["advise", "allowed", "fitting", "replica", "used", "world"]
 

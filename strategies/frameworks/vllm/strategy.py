@@ -10,17 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from strategies.changes.changes import Changes
-from strategies.claims import additions
-from strategies.documents import names, paths, pods
-from strategies.documents.findings import Finding, error, note, warning
-from strategies.documents.paths import Absent
-from strategies.frameworks.vllm import authors, backings, flags, meetings, probes, servers, sizes, validation
-from strategies.frameworks.vllm.servers import Form, Server
-from strategies.jobs.jobs import Job, remembered_for_all
-from strategies.jobs.templates import find_spec
-from strategies.launches import capabilities, endings, members, quotes, readings, shared_memory, sites, topologies
-from strategies.plugins import registry
+from muster.strategies.changes.changes import Changes
+from muster.strategies.claims import additions
+from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents.findings import Finding, error, note, warning
+from muster.strategies.documents.paths import Absent
+from muster.strategies.frameworks.vllm import authors, backings, flags, meetings, probes, servers, sizes, validation
+from muster.strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.jobs.jobs import Job, remembered_for_all
+from muster.strategies.jobs.templates import find_spec
+from muster.strategies.launches import (
+    capabilities,
+    endings,
+    members,
+    quotes,
+    readings,
+    shared_memory,
+    sites,
+    topologies,
+)
+from muster.strategies.plugins import registry
 
 __all__ = ["VLLMStrategy"]
 

@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from strategies.documents.findings import Finding, Severity, beginning, error, note, warning
-from strategies.frameworks.vllm import (
+from muster.strategies.documents.findings import Finding, Severity, beginning, error, note, warning
+from muster.strategies.frameworks.vllm import (
     contradictions,
     exclusions,
     flags,
@@ -23,11 +23,11 @@ from strategies.frameworks.vllm import (
     sizes,
     words,
 )
-from strategies.frameworks.vllm.authors import Authors
-from strategies.frameworks.vllm.servers import Form, Server
-from strategies.launches import topologies
-from strategies.launches.sites import Site
-from strategies.platform.generations import Generation
+from muster.strategies.frameworks.vllm.authors import Authors
+from muster.strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.launches import topologies
+from muster.strategies.launches.sites import Site
+from muster.strategies.platform.generations import Generation
 
 __all__ = ["Circumstances", "check", "place"]
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, cast
 
-from strategies.frameworks.vllm import flags, parsing
-from strategies.frameworks.vllm.servers import Server
-from strategies.launches.guesses import Guesses
+from muster.strategies.frameworks.vllm import flags, parsing
+from muster.strategies.frameworks.vllm.servers import Server
+from muster.strategies.launches.guesses import Guesses
 
 __all__ = ["find", "find_env"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
+from muster.webhook.pages.serving import PageServer
+from muster.webhook.pages.shelves import Shelf
 from tests.support import trails
-from webhook.pages.serving import PageServer
-from webhook.pages.shelves import Shelf
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 

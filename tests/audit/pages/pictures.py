@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 from e2e import browsers as programs
+from muster.webhook.pages.serving import PageServer
+from muster.webhook.pages.shelves import Shelf
 from tests.support import browsers, trails
-from webhook.pages.serving import PageServer
-from webhook.pages.shelves import Shelf
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
 PATHS = {"audit.png": "/?rule=trl/launch&job=trl-sft-two-nodes", "audit-list.png": "/"}

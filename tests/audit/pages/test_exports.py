@@ -10,8 +10,8 @@ import aiohttp
 import orjson
 import pytest
 
-from webhook.audit.log import chain
-from webhook.pages import exports
+from muster.webhook.audit.log import chain
+from muster.webhook.pages import exports
 
 
 def table(text):

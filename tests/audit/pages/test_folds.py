@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from webhook.audit.log import chain
+from muster.webhook.audit.log import chain
 
 JOBS = ["a", "b"]
 

@@ -11,12 +11,12 @@ import aiohttp
 import orjson
 import pytest
 
-from certs import sources
-from certs.contexts import ServingContext
-from webhook.cluster import callers, transports
-from webhook.pages import gates
-from webhook.pages.serving import HEALTH, PageServer
-from webhook.pages.shelves import Shelf
+from muster.certs import sources
+from muster.certs.contexts import ServingContext
+from muster.webhook.cluster import callers, transports
+from muster.webhook.pages import gates
+from muster.webhook.pages.serving import HEALTH, PageServer
+from muster.webhook.pages.shelves import Shelf
 
 RIGHT = gates.reading("muster-system")
 USERS = {"good": "ada", "weak": "bob"}

@@ -9,12 +9,12 @@ import os
 import pytest
 from aiohttp import compression_utils
 
+from muster.webhook.audit.log import chain, files
+from muster.webhook.audit.reading import queries
+from muster.webhook.listening.connections import Limits
+from muster.webhook.pages import scans, serving, values
+from muster.webhook.pages.shelves import Shelf
 from tests.support import waits
-from webhook.audit.log import chain, files
-from webhook.audit.reading import queries
-from webhook.listening.connections import Limits
-from webhook.pages import scans, serving, values
-from webhook.pages.shelves import Shelf
 
 KIB = 1024
 

@@ -12,10 +12,10 @@ import pytest
 import pytest_asyncio
 
 from e2e import browsers as programs
+from muster.webhook.audit.log import chain
+from muster.webhook.pages.serving import PageServer
+from muster.webhook.pages.shelves import Shelf
 from tests.support import browsers, trails
-from webhook.audit.log import chain
-from webhook.pages.serving import PageServer
-from webhook.pages.shelves import Shelf
 
 PROGRAM = programs.find()
 pytestmark = [

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from webhook.audit.log import chain
-from webhook.pages import patterns
-from webhook.pages.patterns import PatternShelf
+from muster.webhook.audit.log import chain
+from muster.webhook.pages import patterns
+from muster.webhook.pages.patterns import PatternShelf
 
 
 @pytest.fixture

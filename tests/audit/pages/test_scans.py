@@ -4,10 +4,10 @@ import datetime
 
 import pytest
 
-from webhook.audit.log import chain
-from webhook.audit.reading import queries
-from webhook.pages import scans
-from webhook.pages.shelves import GoneError, Shelf
+from muster.webhook.audit.log import chain
+from muster.webhook.audit.reading import queries
+from muster.webhook.pages import scans
+from muster.webhook.pages.shelves import GoneError, Shelf
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 ANY = queries.Questions()

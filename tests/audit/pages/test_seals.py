@@ -3,9 +3,9 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from webhook.audit.log import chain
-from webhook.pages import seals
-from webhook.pages.shelves import Shelf
+from muster.webhook.audit.log import chain
+from muster.webhook.pages import seals
+from muster.webhook.pages.shelves import Shelf
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.audit.log import files
-from webhook.pages.shelves import GoneError, LinePlace, Shelf
+from muster.webhook.audit.log import files
+from muster.webhook.pages.shelves import GoneError, LinePlace, Shelf
 
 
 def read(found):

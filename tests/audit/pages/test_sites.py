@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.audit.log import chain
-from webhook.pages import asked
+from muster.webhook.audit.log import chain
+from muster.webhook.pages import asked
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e&amp;"

@@ -7,10 +7,10 @@ import datetime
 import orjson
 import pytest
 
-from webhook.audit.log import chain
-from webhook.audit.reading import queries
-from webhook.pages import scans, tallies
-from webhook.pages.shelves import Shelf
+from muster.webhook.audit.log import chain
+from muster.webhook.audit.reading import queries
+from muster.webhook.pages import scans, tallies
+from muster.webhook.pages.shelves import Shelf
 
 ANY = queries.Questions()
 

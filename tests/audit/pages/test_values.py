@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.pages import details, seals, values
+from muster.webhook.pages import details, seals, values
 
 LINES = st.lists(st.sampled_from(["a", "b", "c"]), max_size=8)
 

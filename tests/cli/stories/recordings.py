@@ -12,7 +12,7 @@ import datetime
 import json
 from pathlib import Path
 
-from webhook.cli.stories.gathered import Gathered
+from muster.webhook.cli.stories.gathered import Gathered
 
 FOLDER = Path(__file__).parent / "recorded"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

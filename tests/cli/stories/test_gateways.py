@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sessions.platforms import manifests
+from muster.sessions.platforms import manifests
+from muster.webhook.cli.stories import jsons, tellings, texts
+from muster.webhook.cli.stories.gathered import Gathered
 from tests.cli.stories import recordings
-from webhook.cli.stories import jsons, tellings, texts
-from webhook.cli.stories.gathered import Gathered
 
 SETTINGS = manifests.Settings(
     gateway="rl",

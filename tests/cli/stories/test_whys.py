@@ -8,11 +8,11 @@ import json
 
 import pytest
 
-from strategies.platform.seats import Seat, format_seats
+from muster.strategies.platform.seats import Seat, format_seats
+from muster.webhook.cli.stories import tellings, whys
+from muster.webhook.controllers import guards, trainings
+from muster.webhook.controllers.trainings import Report
 from tests.cli.stories.recordings import NAMES, container, event, gathered
-from webhook.cli.stories import tellings, whys
-from webhook.controllers import guards, trainings
-from webhook.controllers.trainings import Report
 
 RECORDED = {
     "crashes": (

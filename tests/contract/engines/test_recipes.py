@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies.trainer import recipes
+from muster.strategies.trainer import recipes
 
 PROBE = Path(__file__).parent / "programs" / "lacks.py"
 KINDS = {"full": [], "lora": ["model.lora_attn_modules=[q_proj]"], "qlora": ["model.quantize_base=True"]}

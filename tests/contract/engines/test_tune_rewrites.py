@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies.documents.findings import Severity
+from muster.strategies.documents.findings import Severity
 from tests.frameworks.builders import enforce, found, gpus, runtime, trainjob
 
 PROBE = Path(__file__).parent / "programs" / "tune_probe.py"

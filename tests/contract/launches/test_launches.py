@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from strategies.documents.findings import Severity
-from strategies.frameworks import builtin
-from strategies.trainer import predictions
+from muster.strategies.documents.findings import Severity
+from muster.strategies.frameworks import builtin
+from muster.strategies.trainer import predictions
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cli import gathering
+from muster.webhook.cli.cases import Setup
+from muster.webhook.cluster.overlay import Overlay
+from muster.webhook.cluster.readers import Ref
+from muster.webhook.kubeyaml.sources import Origin, Source
 from tests.launchers import launcher_model
 from tests.launchers.launcher_model import Node, Worlds
 from tests.support import jobs
 from tests.support.pods import pods
-from webhook.admission.policies import Policy
-from webhook.cli import gathering
-from webhook.cli.cases import Setup
-from webhook.cluster.overlay import Overlay
-from webhook.cluster.readers import Ref
-from webhook.kubeyaml.sources import Origin, Source
 
 HERE = Path(__file__).parent
 WORLD = "MUSTER_EXPECTED_WORLD_SIZE"

@@ -20,7 +20,7 @@ from typing import Any  # schemas as upstream writes them
 import yaml
 
 from e2e.cluster import builds
-from strategies.documents.trainer_versions import NEWEST, VERSIONS
+from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
 
 Schema = dict[str, Any]
 
@@ -124,7 +124,7 @@ def resolved(schema: Schema, schemas: Schema) -> Schema:
 
 
 def compact(schema: Schema) -> Schema:
-    """What decides about an object, in the words that `webhook.cli.schemas` reads.
+    """What decides about an object, in the words that `muster.webhook.cli.schemas` reads.
 
     Raises:
         AssertionError: upstream uses a word that this does not know, so that nothing is dropped unnoticed.

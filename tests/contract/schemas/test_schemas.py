@@ -9,7 +9,7 @@ from tests.contract.schemas import generate
 
 
 def test_the_schemas_are_those_of_the_pinned_modules():
-    committed = resources.files("webhook.cli.schemas").joinpath("schemas.json").read_text(encoding="utf-8")
+    committed = resources.files("muster.webhook.cli.schemas").joinpath("schemas.json").read_text(encoding="utf-8")
     generated = generate.text()
     ours, theirs = json.loads(committed), json.loads(generated)
     for part in ("kinds", "shapes"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies.frameworks.trl import flags
+from muster.strategies.frameworks.trl import flags
 
 PROBE = Path(__file__).parent / "programs" / "upstream.py"
 C10D = "torch.distributed.distributed_c10d"

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from strategies.frameworks.trl import parsing
-from strategies.launches.accelerate import read_accelerate, read_trl
+from muster.strategies.frameworks.trl import parsing
+from muster.strategies.launches.accelerate import read_accelerate, read_trl
 
 ADDRESS = "--main_process_ip=head --main_process_port=29501"
 RANK = "--machine_rank=$(PET_NODE_RANK)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags, parsing
 
 SCRIPT = ["--model_name_or_path", "m", "--dataset_name", "d", "--output_dir", "o", "--use_cpu", "--bf16", "false"]
 MEETING = ["--main_process_ip", "head", "--main_process_port", "29501"]

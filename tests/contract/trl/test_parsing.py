@@ -1,4 +1,4 @@
-"""`strategies.frameworks.trl.parsing.parse` and TRL's own parsers, on the same command lines."""
+"""`muster.strategies.frameworks.trl.parsing.parse` and TRL's own parsers, on the same command lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags, parsing
 
 CASES = 4000
 JUDGED = {"flag", "bool", "str", "int", "int|none", "float", "float|none"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.documents.findings import Severity
+from muster.strategies.documents.findings import Severity
 from tests.frameworks.builders import enforce, found, gpus, runtime, trainjob
 
 NAMES = ["--model_name_or_path", "m", "--dataset_name", "d", "--output_dir", "o"]

@@ -9,7 +9,7 @@ from importlib import resources
 
 import pytest
 
-from strategies.frameworks.vllm import flags, parsing
+from muster.strategies.frameworks.vllm import flags, parsing
 
 pytestmark = pytest.mark.thorough
 
@@ -27,7 +27,7 @@ LEFT_OUT = {"help", "config", "optimization-level", "model", "lora-modules"}
 
 
 def test_the_table_is_the_one_of_the_installed_vllm(run_with_vllm):
-    committed = resources.files("strategies.frameworks.vllm").joinpath("flags.json").read_text(encoding="utf-8")
+    committed = resources.files("muster.strategies.frameworks.vllm").joinpath("flags.json").read_text(encoding="utf-8")
     ours, theirs = json.loads(committed), json.loads(generated := run_with_vllm("generate.py"))
     names = ours["flags"].keys() | theirs["flags"].keys()
     moved = sorted(name for name in names if ours["flags"].get(name) != theirs["flags"].get(name))

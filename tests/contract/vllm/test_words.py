@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strategies.frameworks.vllm import flags
+from muster.strategies.frameworks.vllm import flags
 from tests.contract.vllm import words
 
 pytestmark = pytest.mark.thorough
@@ -16,7 +16,9 @@ pytestmark = pytest.mark.thorough
 
 def test_the_words_of_the_supported_version_are_those_of_the_installed_vllm(run_with_vllm):
     root = Path(run_with_vllm("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    table = json.loads(resources.files("strategies.frameworks.vllm").joinpath("words.json").read_text(encoding="utf-8"))
+    table = json.loads(
+        resources.files("muster.strategies.frameworks.vllm").joinpath("words.json").read_text(encoding="utf-8")
+    )
     ours = {
         flag: {word for word, known in table[flag].items() if flags.version() in known}
         for flag in table

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from strategies.frameworks.samplers.strategy import SampledTRLStrategy
-from strategies.platform.profiles import Profile
-from strategies.platform.supplies import Supply
+from muster.strategies.frameworks.samplers.strategy import SampledTRLStrategy
+from muster.strategies.platform.profiles import Profile
+from muster.strategies.platform.supplies import Supply
 from tests.frameworks.builders import enforce, found, gpus, job_of, jobset_of
 from tests.frameworks.sampled_jobs import ARGS, GRPO, by_hand, errors, grpo, sampled, sampler, serving_in, told
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags, parsing
 from tests.frameworks.builders import gpus
 from tests.frameworks.sampled_jobs import URL, applied, errors, grpo, sampled, sampler, serving_in, told
 

@@ -12,7 +12,7 @@ import ssl
 import struct
 from dataclasses import dataclass, field
 
-from certs import authorities, leaves, materials
+from muster.certs import authorities, leaves, materials
 from tests.support import waits
 
 __all__ = ["Answer", "Handshakes", "Outcome", "attack"]

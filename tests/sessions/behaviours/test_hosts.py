@@ -42,7 +42,7 @@ def test_a_gateway_and_its_engines_connect_to_their_own_sockets_only(tmp_path, m
             sampler = client.save_weights_and_get_sampling_client().result()
             sampler.compute_logprobs(types.ModelInput.from_ints([20, 21])).result()
     lines = noted.read_text().splitlines()
-    assert sum("sessions.engines.process" in each for each in lines if each.startswith("began")) == 2
+    assert sum("muster.sessions.engines.process" in each for each in lines if each.startswith("began")) == 2
     connected = [each.split(" ", 1)[1] for each in lines if not each.startswith("began")]
     assert connected
     assert [each for each in connected if str(tmp_path) not in each] == []

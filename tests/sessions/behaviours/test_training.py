@@ -7,7 +7,7 @@ import pytest
 import torch
 from tinker import RequestFailedError, types
 
-from sessions.losses.table import LOSSES
+from muster.sessions.losses.table import LOSSES
 from tests.sessions.hand import datum
 from tests.sessions.losses import oracles
 

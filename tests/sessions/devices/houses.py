@@ -15,7 +15,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from sessions.devices.memory import Budget, DeviceError
+from muster.sessions.devices.memory import Budget, DeviceError
 
 ROOT = Path(__file__).parents[3]
 LIMIT = 160  # MiB of the device, into which one engine fits, and no two
@@ -106,7 +106,7 @@ class House:
         options = ("--turn", "0.3", "--leaving", "2", "--freeing", "0.3", *self._options)  # the last of each counts
         device = f"nvidia:{self.gpu}" if self.gpu else f"budget:{self.name}:{self.limit}"
         where = ("--device", device, "--socket", str(self.socket))
-        self.agent = Process("-m", "sessions.devices.agent", *where, *options, log=self._log)
+        self.agent = Process("-m", "muster.sessions.devices.agent", *where, *options, log=self._log)
         self.processes.append(self.agent)
         self.agent.told("serving")
         return self

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessions.engines.sampler import TransformersSampler
-from sessions.engines.trainer import TorchTrainer
+from muster.sessions.engines.sampler import TransformersSampler
+from muster.sessions.engines.trainer import TorchTrainer
 
 
 class Trainer(TorchTrainer):

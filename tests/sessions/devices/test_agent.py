@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from sessions.devices import processes
-from sessions.devices.lines import LONGEST
-from sessions.engines.options import REFUSED
+from muster.sessions.devices import processes
+from muster.sessions.devices.lines import LONGEST
+from muster.sessions.engines.options import REFUSED
 from tests.sessions.devices.houses import LIMIT, ROOT, House, missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no budget of memory can be enforced here: {missing()}")
@@ -118,7 +118,14 @@ def test_engines_that_have_nothing_to_do_join_the_next_agent_by_themselves_and_n
 
 
 def test_a_second_agent_at_a_socket_ends_with_a_sentence_and_changes_nothing(house):
-    command = ["-m", "sessions.devices.agent", "--device", f"budget:{house.name}:1", "--socket", str(house.socket)]
+    command = [
+        "-m",
+        "muster.sessions.devices.agent",
+        "--device",
+        f"budget:{house.name}:1",
+        "--socket",
+        str(house.socket),
+    ]
     ended = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
     )
@@ -188,7 +195,7 @@ def _served(house, folder, *options):
     base.mkdir()
     (base / "config.json").write_text("{}")
     where = ("--root", str(folder / "state"), "--base", str(base), "--port", "0", "--device-lease", str(house.socket))
-    command = [sys.executable, "-m", "sessions.cli", "serve", *where, *options]
+    command = [sys.executable, "-m", "muster.sessions.cli", "serve", *where, *options]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
 
 
@@ -220,7 +227,7 @@ def test_an_engine_at_a_port_waits_for_the_device_although_nobody_writes_to_it(h
     one.told("holds")
     (tmp_path / "token").write_text("of an engine " * 4)
     where = ("--base", str(tmp_path), "--port", "0", "--token", str(tmp_path / "token"))
-    command = ["-m", "sessions.engines.process", *where, "--trainer", "tests.sessions.bigram:Trainer"]
+    command = ["-m", "muster.sessions.engines.process", *where, "--trainer", "tests.sessions.bigram:Trainer"]
     command += ["--device-lease", str(house.socket), "--device-session", "b"]
     ended = subprocess.run(
         [sys.executable, *command],

@@ -2,8 +2,21 @@
 
 import pytest
 
-from sessions.devices.clocks import Driver, Times
-from sessions.devices.lease import Asked, Done, End, Engine, Grant, Joined, Late, Leave, Left, Measured, Phase, TurnOver
+from muster.sessions.devices.clocks import Driver, Times
+from muster.sessions.devices.lease import (
+    Asked,
+    Done,
+    End,
+    Engine,
+    Grant,
+    Joined,
+    Late,
+    Leave,
+    Left,
+    Measured,
+    Phase,
+    TurnOver,
+)
 
 _TIMES = Times(turn=30, idle=1, leaving=20, freeing=5)
 _NOBODY = Measured(frozenset())

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from sessions.devices import agent
-from sessions.devices.figures import SERIES, Figures, exposition
-from sessions.devices.lease import Lease, Phase
+from muster.sessions.devices import agent
+from muster.sessions.devices.figures import SERIES, Figures, exposition
+from muster.sessions.devices.lease import Lease, Phase
 from tests.sessions.devices.houses import ROOT, House, missing
 
 

@@ -16,9 +16,9 @@ from tests.sessions.devices.houses import House, missing
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that transformers looks for
-    from sessions.demo import loop, tiny
-    from sessions.engines.trainer import ADAPTER, TorchTrainer
-from sessions.seam import Adam, Datum, Lora, Step
+    from muster.sessions.demo import loop, tiny
+    from muster.sessions.engines.trainer import ADAPTER, TorchTrainer
+from muster.sessions.seam import Adam, Datum, Lora, Step
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no budget of memory can be enforced here: {missing()}")
 _LIMIT = 224  # MiB; an engine has 72 of its base model and up to 50 for its passes

@@ -8,11 +8,24 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions.devices.holders import Holders
-from sessions.devices.lease import Asked, Died, Done, Engine, Gone, Joined, Late, Lease, Left, Measured, TurnOver, told
-from sessions.nodes import notices
-from strategies.documents import names
-from webhook.controllers.holdings import Holding, parse_holding
+from muster.sessions.devices.holders import Holders
+from muster.sessions.devices.lease import (
+    Asked,
+    Died,
+    Done,
+    Engine,
+    Gone,
+    Joined,
+    Late,
+    Lease,
+    Left,
+    Measured,
+    TurnOver,
+    told,
+)
+from muster.sessions.nodes import notices
+from muster.strategies.documents import names
+from muster.webhook.controllers.holdings import Holding, parse_holding
 
 ENGINES = {name: Engine(name, name[0]) for name in ("a.trainer", "a.sampler", "b.trainer")}
 FREE = Measured(frozenset())

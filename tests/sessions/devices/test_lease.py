@@ -6,8 +6,8 @@ from collections import deque
 
 import pytest
 
-from sessions.devices import lease as leases
-from sessions.devices.lease import (
+from muster.sessions.devices import lease as leases
+from muster.sessions.devices.lease import (
     Asked,
     Died,
     Done,

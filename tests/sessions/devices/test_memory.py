@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from sessions.devices.memory import Budget, DeviceError, Nvidia, device
+from muster.sessions.devices.memory import Budget, DeviceError, Nvidia, device
 
 _GIB = 1 << 30
 

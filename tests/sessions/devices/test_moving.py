@@ -7,13 +7,13 @@ import torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that transformers looks for
-    from sessions.demo import tiny
-    from sessions.engines.sampler import TransformersSampler
-    from sessions.engines.shelf import Shelf, weights_of
-    from sessions.engines.tickets import answered
-    from sessions.engines.trainer import TorchTrainer
-    from sessions.engines.whole import WholeSampler, WholeTrainer
-from sessions.seam import Adam, Lora, Movable, Sampling
+    from muster.sessions.demo import tiny
+    from muster.sessions.engines.sampler import TransformersSampler
+    from muster.sessions.engines.shelf import Shelf, weights_of
+    from muster.sessions.engines.tickets import answered
+    from muster.sessions.engines.trainer import TorchTrainer
+    from muster.sessions.engines.whole import WholeSampler, WholeTrainer
+from muster.sessions.seam import Adam, Lora, Movable, Sampling
 from tests.sessions.engines import drawn
 
 

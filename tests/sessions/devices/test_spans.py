@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions.devices import spans, timelines
-from sessions.devices.lease import Asked, Done, Engine, Joined, Late, Lease, Left, Measured, Phase, told
-from sessions.devices.spans import Span, Spans
+from muster.sessions.devices import spans, timelines
+from muster.sessions.devices.lease import Asked, Done, Engine, Joined, Late, Lease, Left, Measured, Phase, told
+from muster.sessions.devices.spans import Span, Spans
 from tests.sessions.devices.houses import ROOT
 
 FREE = Measured(frozenset())
@@ -90,7 +90,7 @@ def test_shares_are_of_the_time_from_the_first_grant_to_the_last_end():
 
 
 def command(*words, log):
-    line = [sys.executable, "-m", "sessions.cli", "timeline", *words]
+    line = [sys.executable, "-m", "muster.sessions.cli", "timeline", *words]
     return subprocess.run(line, input=log, capture_output=True, text=True, cwd=ROOT, check=False)
 
 
@@ -103,4 +103,4 @@ def test_the_command_draws_the_log_of_an_agent_and_asks_which_device_where_there
     assert (refused.returncode, refused.stderr) == (2, "sessions: --device: is missing: the log has d, e\n")
     assert command("--device", "e", log="".join(lines)).returncode == 0
     assert "x: is not in" in command("--device", "x", log=lines[0]).stderr.replace("'", "")
-    assert "no line of sessions.devices.spans" in command(log="").stderr
+    assert "no line of muster.sessions.devices.spans" in command(log="").stderr

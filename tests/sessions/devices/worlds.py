@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sessions.devices.lease import (
+from muster.sessions.devices.lease import (
     Action,
     Asked,
     Died,
@@ -24,7 +24,7 @@ from sessions.devices.lease import (
     TurnOver,
     told,
 )
-from sessions.devices.shares import Shares
+from muster.sessions.devices.shares import Shares
 
 
 @dataclass(frozen=True, slots=True)

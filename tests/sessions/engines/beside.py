@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sessions.engines import ranks
-from sessions.engines.whole import WholeTrainer
-from sessions.refusals import Refused
-from sessions.seam import Adam, Lora
-from sessions.weights import manifest, tensors
+from muster.sessions.engines import ranks
+from muster.sessions.engines.whole import WholeTrainer
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Adam, Lora
+from muster.sessions.weights import manifest, tensors
 from tests.sessions.engines import drawn
 
 ADAM = Adam(learning_rate=1e-3, weight_decay=0.01, grad_clip_norm=1.0)

@@ -8,8 +8,8 @@ with warnings.catch_warnings():
     import peft
     from transformers import LlamaForCausalLM
 
-    from sessions.demo import tiny
-    from sessions.engines.trainer import TorchTrainer
+    from muster.sessions.demo import tiny
+    from muster.sessions.engines.trainer import TorchTrainer
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sessions.seam import Datum, Step
+from muster.sessions.seam import Datum, Step
 
 VOCABULARY = 100
 

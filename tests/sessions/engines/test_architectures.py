@@ -8,10 +8,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Qwen3Config, Qwen3MoeConfig
 
-from sessions.engines.sampler import TransformersSampler
-from sessions.engines.trainer import TorchTrainer
-from sessions.refusals import Refused
-from sessions.seam import Adam, Datum, Lora, Sampling, Step
+from muster.sessions.engines.sampler import TransformersSampler
+from muster.sessions.engines.trainer import TorchTrainer
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Adam, Datum, Lora, Sampling, Step
 from tests.sessions.engines import drawn
 
 _SIZES = {

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma2Config
 
-from sessions.engines.sampler import TransformersSampler
-from sessions.engines.tickets import answered
-from sessions.seam import Adam, Lora, Sampling
+from muster.sessions.engines.sampler import TransformersSampler
+from muster.sessions.engines.tickets import answered
+from muster.sessions.seam import Adam, Lora, Sampling
 from tests.sessions.engines import drawn
 
 
@@ -186,7 +186,7 @@ def test_a_fault_forgets_what_had_begun_and_the_next_prompt_is_answered(sampler,
     sampler.advance()
     sampler.begin(1, request)
     with monkeypatch.context() as broken:
-        broken.setattr("sessions.engines.growing.next_tokens", lambda *_: 1 / 0)
+        broken.setattr("muster.sessions.engines.growing.next_tokens", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             sampler.advance()
     assert sampler.advance() == {}

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from sessions.engines.desk import CROWD, Desk
-from sessions.seam import BrokenError, Refused, Sampled, Sampling
-from sessions.tenancy import Share
+from muster.sessions.engines.desk import CROWD, Desk
+from muster.sessions.seam import BrokenError, Refused, Sampled, Sampling
+from muster.sessions.tenancy import Share
 
 
 class Scripted:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sessions.engines.sampler import TransformersSampler
-from sessions.seam import Adam, Datum, Lora, Sampling, Step
+from muster.sessions.engines.sampler import TransformersSampler
+from muster.sessions.seam import Adam, Datum, Lora, Sampling, Step
 
 _DIGITS = set(range(6, 16))  # of the tiny model's tokens
 _PROMPT = np.array([20, 21, 22])

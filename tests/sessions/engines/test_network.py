@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from sessions.engines import network, process
-from sessions.engines.client import Engine, LostError, Remote
+from muster.sessions.engines import network, process
+from muster.sessions.engines.client import Engine, LostError, Remote
 
 TOKEN = "0123456789abcdef" * 2
 WAIT = 120
@@ -148,12 +148,12 @@ async def test_whoever_waits_for_an_answer_is_told_when_the_engine_is_closed():
 
 
 class Program:
-    """`python -m sessions.engines.process` at a port."""
+    """`python -m muster.sessions.engines.process` at a port."""
 
     def __init__(self, folder, *more, token=TOKEN):
         file = folder / "token"
         file.write_text(token)
-        command = [sys.executable, "-m", "sessions.engines.process", "--base", str(folder), "--token", str(file)]
+        command = [sys.executable, "-m", "muster.sessions.engines.process", "--base", str(folder), "--token", str(file)]
         engine = ["--sampler", "tests.sessions.bigram:Sampler", "--host", "127.0.0.1", "--port", "0"]
         self.process = subprocess.Popen(
             [*command, *engine, *more],

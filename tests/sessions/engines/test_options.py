@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sessions.engines import options
-from sessions.refusals import Refused
+from muster.sessions.engines import options
+from muster.sessions.refusals import Refused
 
 
 class Engine:
@@ -48,7 +48,7 @@ def test_an_option_that_would_not_do_what_it_says_is_refused(given, told):
     assert str(refused.value) == f"--sampler-option: {told}"
 
 
-@pytest.mark.parametrize("name", ["no.such:Engine", "sessions.seam:Nobody", "sessions.seam", ":Engine"])
+@pytest.mark.parametrize("name", ["no.such:Engine", "muster.sessions.seam:Nobody", "muster.sessions.seam", ":Engine"])
 def test_an_engine_that_cannot_be_imported_is_refused(name):
     with pytest.raises(Refused, match=r"--trainer: .*: pass MODULE:CLASS"):
         options.maker(name, "trainer")

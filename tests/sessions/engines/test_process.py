@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 from tinker.proto import tinker_public_pb2
 
-from sessions.engines.client import Engine, FailedError, LostError
-from sessions.engines.process import Service
-from sessions.seam import Outputs
+from muster.sessions.engines.client import Engine, FailedError, LostError
+from muster.sessions.engines.process import Service
+from muster.sessions.seam import Outputs
 
 WAIT = 120
 LORA = b'{"rank": 1}'

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from sessions.engines import ranks, sharded
+from muster.sessions.engines import ranks, sharded
 from tests.sessions.gateways import ROOT
 
 

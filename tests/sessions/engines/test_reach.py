@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions.engines.adam import AdamW
-from sessions.engines.reach import Reach
-from sessions.seam import Adam
+from muster.sessions.engines.adam import AdamW
+from muster.sessions.engines.reach import Reach
+from muster.sessions.seam import Adam
 
 _LARGEST = torch.finfo(torch.float32).max
 _PARAMS = st.builds(

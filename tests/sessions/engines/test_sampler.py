@@ -8,11 +8,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sessions.engines.choice import next_tokens
-from sessions.engines.sampler import TransformersSampler
-from sessions.engines.stops import Stops
-from sessions.refusals import Refused
-from sessions.seam import Adam, Datum, Lora, Sampling, Step
+from muster.sessions.engines.choice import next_tokens
+from muster.sessions.engines.sampler import TransformersSampler
+from muster.sessions.engines.stops import Stops
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Adam, Datum, Lora, Sampling, Step
 from tests.sessions.engines import drawn
 
 _EOS = 3

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from sessions.engines.adam import AdamW
-from sessions.engines.batches import dealt, packed
-from sessions.engines.passes import added
-from sessions.engines.trainer import TorchTrainer
-from sessions.losses.table import LOSSES
-from sessions.refusals import Refused
-from sessions.seam import Adam, Datum, Lora, Step
-from sessions.weights import tensors
+from muster.sessions.engines.adam import AdamW
+from muster.sessions.engines.batches import dealt, packed
+from muster.sessions.engines.passes import added
+from muster.sessions.engines.trainer import TorchTrainer
+from muster.sessions.losses.table import LOSSES
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Adam, Datum, Lora, Step
+from muster.sessions.weights import tensors
 from tests.sessions.engines import drawn
 
 _LORA = Lora(rank=4, seed=7)
@@ -590,7 +590,7 @@ def test_a_fault_in_shared_passes_leaves_all_models_as_they_were(trainer, monkey
             raise MemoryError
         return added(one, other)
 
-    monkeypatch.setattr("sessions.engines.trainer.added", short)
+    monkeypatch.setattr("muster.sessions.engines.trainer.added", short)
     with pytest.raises(MemoryError):
         trainer.steps(work)
     assert [trainer._models[model].pending for model, _ in work] == [[], [], []]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tinker.proto import tinker_public_pb2
 
-from sessions.engines.turns import ALONE, Turns
-from sessions.refusals import Refused
-from sessions.seam import Outputs
-from sessions.tenancy import Share
+from muster.sessions.engines.turns import ALONE, Turns
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Outputs
+from muster.sessions.tenancy import Share
 
 WAIT = 120
 

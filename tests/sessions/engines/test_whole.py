@@ -7,10 +7,10 @@ import pytest
 import torch
 import transformers
 
-from sessions.engines.trainer import TorchTrainer
-from sessions.engines.whole import MODEL, WholeSampler, WholeTrainer
-from sessions.refusals import Refused
-from sessions.seam import Adam, Lora, Sampled, Sampling
+from muster.sessions.engines.trainer import TorchTrainer
+from muster.sessions.engines.whole import MODEL, WholeSampler, WholeTrainer
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Adam, Lora, Sampled, Sampling
 from tests.sessions.engines import drawn
 
 _WHOLE = Lora(rank=0, seed=1)

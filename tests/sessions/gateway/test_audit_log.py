@@ -10,14 +10,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from sessions.runs import audits
+from muster.sessions.runs import audits
+from muster.webhook.audit import schemas
+from muster.webhook.audit.log import files
+from muster.webhook.audit.log.lanes import Retry
+from muster.webhook.audit.log.sinks import RotatingFileSink
+from muster.webhook.audit.log.writer import AuditWriter
+from muster.webhook.audit.reading import queries, verification
 from tests.sessions.gateways import ROOT, Gateway
-from webhook.audit import schemas
-from webhook.audit.log import files
-from webhook.audit.log.lanes import Retry
-from webhook.audit.log.sinks import RotatingFileSink
-from webhook.audit.log.writer import AuditWriter
-from webhook.audit.reading import queries, verification
 
 SECRET = "tml-" + "s" * 43
 
@@ -136,14 +136,14 @@ def test_a_gateway_whose_file_takes_nothing_serves_all_the_same_and_prints_its_e
 def test_a_file_in_no_folder_is_refused_at_the_start(tmp_path):
     gateway = Audited(tmp_path)
     words = ["serve", "--root", str(tmp_path), "--base", str(gateway.base), "--port", "0", *gateway.ENGINES[:-1]]
-    command = [sys.executable, "-m", "sessions.cli", *words, str(tmp_path / "no" / "audit.log")]
+    command = [sys.executable, "-m", "muster.sessions.cli", *words, str(tmp_path / "no" / "audit.log")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (2, "")
     assert "its folder is missing, or it is one; name a file in a folder that exists" in done.stderr
 
 
 def test_the_writer_brings_nothing_of_the_webhook_but_its_audit_log():
-    program = "import sys, sessions.runs.audits; print(*(each for each in sys.modules if 'strategies' in each))"
+    program = "import sys, muster.sessions.runs.audits; print(*(each for each in sys.modules if 'strategies' in each))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     assert found.stdout.strip() == ""
     assert Path(audits.__file__).is_relative_to(ROOT)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 import tinker
 
-from sessions.cli.urls import checked
+from muster.sessions.cli.urls import checked
 from tests.sessions.gateways import Gateway
 
 

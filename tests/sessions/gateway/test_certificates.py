@@ -12,7 +12,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from sessions.gateway.certificates import Certificate, CertificateError
+from muster.sessions.gateway.certificates import Certificate, CertificateError
 from tests.sessions.gateways import ROOT, Gateway
 
 OPENSSL = shutil.which("openssl")

@@ -8,7 +8,7 @@ import socket
 
 from aiohttp import web
 
-from sessions.gateway.connections import BUSY, Busy, Served, busy, served
+from muster.sessions.gateway.connections import BUSY, Busy, Served, busy, served
 
 LIMIT = 4
 ASKED = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from sessions.gateway.arrivals import Arrivals
-from sessions.runs.quotas import Quotas
+from muster.sessions.gateway.arrivals import Arrivals
+from muster.sessions.runs.quotas import Quotas
 from tests.sessions.hand import datum
 
 SECRET = "tml-" + "k3y" * 12

@@ -12,7 +12,7 @@ import jwt
 import pytest
 import tinker
 
-from sessions.gateway.tokens import ISSUER, Tokens
+from muster.sessions.gateway.tokens import ISSUER, Tokens
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import httpx
 import pytest
 import tinker
 
-from sessions.gateway.scopes import needed
-from sessions.journal.sqlite import SqliteJournal
-from sessions.runs import tenants
+from muster.sessions.gateway.scopes import needed
+from muster.sessions.journal.sqlite import SqliteJournal
+from muster.sessions.runs import tenants
 
 _DAY = 86400.0
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 import zstandard
 
-from sessions.readers.pool import LARGE
+from muster.sessions.readers.pool import LARGE
 from tests.sessions.gateways import Gateway
 from tests.sessions.hand import PROTOBUF, datum
 
@@ -47,7 +47,7 @@ def readers(gateway):
     return sorted(
         pid
         for pid, (parent, words) in found.items()
-        if parent == gateway.process.pid and b"sessions.readers.process" in words
+        if parent == gateway.process.pid and b"muster.sessions.readers.process" in words
     )
 
 

@@ -15,9 +15,9 @@ import pytest
 import tinker
 from tinker import types
 
-from sessions.gateway.rates import Buckets
-from sessions.journal import entries
-from sessions.runs import quotas
+from muster.sessions.gateway.rates import Buckets
+from muster.sessions.journal import entries
+from muster.sessions.runs import quotas
 from tests.sessions.gateways import Gateway
 from tests.sessions.hand import PROTOBUF, datum
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sessions.journal import entries
-from sessions.journal.store import Journal
-from sessions.runs import completions, endings, events, forgetting, quotas, usage
-from sessions.runs.config import Config, Limits
-from sessions.runs.manager import Manager
+from muster.sessions.journal import entries
+from muster.sessions.journal.store import Journal
+from muster.sessions.runs import completions, endings, events, forgetting, quotas, usage
+from muster.sessions.runs.config import Config, Limits
+from muster.sessions.runs.manager import Manager
 
 DAY = 86400.0
 

@@ -7,8 +7,8 @@ import tinker
 import zstandard
 from tinker import types
 
-from sessions.wire import steps
-from sessions.wire.schema import messages
+from muster.sessions.wire import steps
+from muster.sessions.wire.schema import messages
 from tests.sessions.hand import PROTOBUF, datum
 
 

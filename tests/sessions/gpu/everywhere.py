@@ -4,9 +4,9 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that transformers looks for
-    from sessions.engines.sampler import TransformersSampler
-    from sessions.engines.trainer import TorchTrainer
-    from sessions.engines.whole import WholeSampler, WholeTrainer
+    from muster.sessions.engines.sampler import TransformersSampler
+    from muster.sessions.engines.trainer import TorchTrainer
+    from muster.sessions.engines.whole import WholeSampler, WholeTrainer
 
 for each in (TorchTrainer, WholeTrainer, TransformersSampler, WholeSampler):
     each.__init__.__kwdefaults__["device"] = "cuda"

@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 
-from sessions.devices.memory import Nvidia
+from muster.sessions.devices.memory import Nvidia
 
 
 def first():

@@ -8,11 +8,11 @@ import torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that transformers looks for
-    from sessions.demo import tiny
-    from sessions.engines.sampler import TransformersSampler
-    from sessions.engines.trainer import TorchTrainer
-    from sessions.engines.whole import WholeSampler, WholeTrainer
-from sessions.seam import Adam, Lora, Sampling
+    from muster.sessions.demo import tiny
+    from muster.sessions.engines.sampler import TransformersSampler
+    from muster.sessions.engines.trainer import TorchTrainer
+    from muster.sessions.engines.whole import WholeSampler, WholeTrainer
+from muster.sessions.seam import Adam, Lora, Sampling
 from tests.sessions.engines import drawn
 from tests.sessions.gpu.gpus import GPU, WHY
 

@@ -16,7 +16,7 @@ from tests.sessions.gpu.gpus import GPU, WHY, Watch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that transformers looks for
-    from sessions.demo import loop, tiny
+    from muster.sessions.demo import loop, tiny
 
 pytestmark = pytest.mark.skipif(not GPU, reason=WHY)
 _OPTIONS = ("--trainer-option", "device=cuda", "--sampler-option", "device=cuda")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sessions.devices.memory import DeviceError, Nvidia
+from muster.sessions.devices.memory import DeviceError, Nvidia
 from tests.sessions.devices.houses import House
 from tests.sessions.gpu.gpus import GPU, WHY, Watch
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessions.journal.sqlite import SqliteJournal
-from sessions.journal.store import AwayError
+from muster.sessions.journal.sqlite import SqliteJournal
+from muster.sessions.journal.store import AwayError
 
 _KEY = "INSERT INTO keys (id, hash, tenant, created) VALUES (?, ?, 'a', 0)"
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from sessions.journal import leases
-from sessions.journal.places import journal_at
-from sessions.journal.store import AwayError
-from sessions.runs.terms import Terms
+from muster.sessions.journal import leases
+from muster.sessions.journal.places import journal_at
+from muster.sessions.journal.store import AwayError
+from muster.sessions.runs.terms import Terms
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from sessions.journal.sqlite import SqliteJournal
-from sessions.journal.store import AwayError
+from muster.sessions.journal.sqlite import SqliteJournal
+from muster.sessions.journal.store import AwayError
 
 MODEL = (
     "INSERT INTO models (id, session, base, lora, metadata, created, used, done, snapshot)"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sessions.journal import versions
-from sessions.journal.places import journal_at
-from sessions.journal.store import AwayError
-from sessions.runs import completions, tenants, usage
+from muster.sessions.journal import versions
+from muster.sessions.journal.places import journal_at
+from muster.sessions.journal.store import AwayError
+from muster.sessions.runs import completions, tenants, usage
 
 FIRST = (Path(__file__).parent / "first.sql").read_text()
 ROWS = """

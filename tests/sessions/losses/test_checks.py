@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from sessions.losses.checks import config_of, inputs_of, loss_named
-from sessions.losses.table import LOSSES
-from sessions.refusals import Refused
+from muster.sessions.losses.checks import config_of, inputs_of, loss_named
+from muster.sessions.losses.table import LOSSES
+from muster.sessions.refusals import Refused
 
 
 def _inputs(name, length=3):

@@ -6,9 +6,9 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sessions.losses.checks import config_of
-from sessions.losses.formulas import loss_sum
-from sessions.losses.table import LOSSES
+from muster.sessions.losses.checks import config_of
+from muster.sessions.losses.formulas import loss_sum
+from muster.sessions.losses.table import LOSSES
 from tests.sessions.losses import oracles
 
 _STEP = 1e-6

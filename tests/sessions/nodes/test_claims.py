@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions.nodes.claims import LABEL, Place, claim_of, pod_of, uuid_of
-from strategies.documents import names
+from muster.sessions.nodes.claims import LABEL, Place, claim_of, pod_of, uuid_of
+from muster.strategies.documents import names
 
 UID = "0b5c7f0a-5f3e-4a51-9c3f-0d6c1f6b2a11"
 UNDERSCORED = UID.replace("-", "_")

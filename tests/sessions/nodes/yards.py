@@ -9,11 +9,11 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from sessions.devices.clocks import Times
-from sessions.devices.memory import Budget
-from sessions.nodes.agent import Node
-from sessions.nodes.claims import Place
-from sessions.platforms.api import Access, Api
+from muster.sessions.devices.clocks import Times
+from muster.sessions.devices.memory import Budget
+from muster.sessions.nodes.agent import Node
+from muster.sessions.nodes.claims import Place
+from muster.sessions.platforms.api import Access, Api
 from tests.sessions.devices.houses import LIMIT, ROOT, SIZE, Process
 
 ENGINE = ROOT / "tests/sessions/devices/programs/engine.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
-from sessions.platforms.api import Access, Api, ApiError, UnreachableError, in_cluster, namespace_of
+from muster.sessions.platforms.api import Access, Api, ApiError, UnreachableError, in_cluster, namespace_of
 
 
 @pytest.mark.parametrize(

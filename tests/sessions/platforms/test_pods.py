@@ -9,13 +9,13 @@ import signal
 
 import pytest
 
-from sessions.engines.client import LostError
-from sessions.metrics import Metrics
-from sessions.platforms import manifests
-from sessions.platforms.api import Access
-from sessions.platforms.kubernetes import Pods
-from sessions.platforms.manifests import Settings, Volume
-from sessions.platforms.pods import Engines, seen
+from muster.sessions.engines.client import LostError
+from muster.sessions.metrics import Metrics
+from muster.sessions.platforms import manifests
+from muster.sessions.platforms.api import Access
+from muster.sessions.platforms.kubernetes import Pods
+from muster.sessions.platforms.manifests import Settings, Volume
+from muster.sessions.platforms.pods import Engines, seen
 from tests.sessions.platforms.cluster import Cluster
 
 NAME = "muster-gateway"

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from sessions.metrics import Metrics
-from sessions.platforms.processes import Process
+from muster.sessions.metrics import Metrics
+from muster.sessions.platforms.processes import Process
 
 
 async def test_an_engine_whose_interpreter_is_missing_is_tried_again_and_the_reason_is_told(tmp_path):

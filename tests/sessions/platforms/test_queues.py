@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions.nodes import notices
-from sessions.platforms import queues
-from sessions.platforms.pods import seen
-from sessions.platforms.queues import Queues
+from muster.sessions.nodes import notices
+from muster.sessions.platforms import queues
+from muster.sessions.platforms.pods import seen
+from muster.sessions.platforms.queues import Queues
 
 CLAIM = "muster-seat-0"
 

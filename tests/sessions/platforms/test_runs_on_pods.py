@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 from aiohttp import web
 
-from sessions.gateway import app
-from sessions.gateway.state import MANAGER
-from sessions.platforms.api import Access
-from sessions.platforms.manifests import Settings, Volume
-from sessions.runs import tenants
-from sessions.runs.config import Config, OnPods
+from muster.sessions.gateway import app
+from muster.sessions.gateway.state import MANAGER
+from muster.sessions.platforms.api import Access
+from muster.sessions.platforms.manifests import Settings, Volume
+from muster.sessions.runs import tenants
+from muster.sessions.runs.config import Config, OnPods
 from tests.sessions.hand import Hand
 from tests.sessions.platforms.cluster import Cluster
 from tests.sessions.test_ends_of_processes import trained

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from sessions.platforms.manifests import SEATED
+from muster.sessions.platforms.manifests import SEATED
 from tests.sessions.platforms.test_pods import NAME, cluster, pair, until, up
 
 __all__ = ["cluster", "pair"]  # fixtures

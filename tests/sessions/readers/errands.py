@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from sessions.refusals import Refused
+from muster.sessions.refusals import Refused
 
 _KEPT = []
 

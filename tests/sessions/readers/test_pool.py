@@ -13,10 +13,10 @@ import threading
 
 import pytest
 
-from sessions.gateway import bodies
-from sessions.readers import frames, pool, process
-from sessions.readers.pool import CrowdedError, Readers
-from sessions.refusals import Refused
+from muster.sessions.gateway import bodies
+from muster.sessions.readers import frames, pool, process
+from muster.sessions.readers.pool import CrowdedError, Readers
+from muster.sessions.refusals import Refused
 from tests.sessions.readers import errands
 
 
@@ -181,7 +181,7 @@ async def test_a_body_whose_process_is_ended_for_its_time_is_refused(tmp_path, m
 
 
 def test_a_process_ends_when_its_gateway_does():
-    command = [sys.executable, "-m", "sessions.readers.process"]
+    command = [sys.executable, "-m", "muster.sessions.readers.process"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as made:
         frames.send(made.stdin, pool.named(errands.told).encode(), b"a")
         assert frames.receive(made.stdout) == (frames.TOLD, b'"a"')

@@ -7,9 +7,9 @@ from importlib import resources
 
 import pytest
 
-from sessions.journal import entries
-from sessions.runs import quotas
-from sessions.runs.counts import Counts
+from muster.sessions.journal import entries
+from muster.sessions.runs import quotas
+from muster.sessions.runs.counts import Counts
 
 
 class Clock:
@@ -25,7 +25,7 @@ class Kept:
     def __init__(self, **limits):
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
         self.connection.row_factory = sqlite3.Row
-        self.connection.executescript(resources.files("sessions.journal").joinpath("schema.sql").read_text())
+        self.connection.executescript(resources.files("muster.sessions.journal").joinpath("schema.sql").read_text())
         self.counted, self.clock, self._next = 0, Clock(), 0
         self.counts, self.quota = Counts(self.clock), quotas.Quota(**limits)
         self.connection.set_trace_callback(self._hear)

@@ -89,7 +89,7 @@ async def test_a_request_at_which_the_gateway_itself_fails_ends_and_the_next_one
 
 
 async def test_weights_that_were_loaded_and_cannot_be_kept_are_not_in_the_model(tmp_path):
-    from sessions.seam import Refused  # noqa: PLC0415  # the test of one refusal
+    from muster.sessions.seam import Refused  # noqa: PLC0415  # the test of one refusal
 
     async with House(tmp_path) as house:
         await house.ask(0, "create_model")

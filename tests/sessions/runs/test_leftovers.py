@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from sessions.journal.sqlite import SqliteJournal
-from sessions.runs import leftovers, paths
+from muster.sessions.journal.sqlite import SqliteJournal
+from muster.sessions.runs import leftovers, paths
 
 RUN = "s:train:0"
 

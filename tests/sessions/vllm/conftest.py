@@ -7,8 +7,8 @@ import pytest
 with warnings.catch_warnings():
     # Libraries that these look for warn while they are imported, and no test is about that.
     warnings.simplefilter("ignore")
-    import sessions.demo.tiny
-    import sessions.engines.trainer  # noqa: F401  # for its sake
+    import muster.sessions.demo.tiny
+    import muster.sessions.engines.trainer  # noqa: F401  # for its sake
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import pickle
 import sys
 from pathlib import Path
 
-from sessions.engines.vllm_sampler import VllmSampler
-from sessions.refusals import Refused
+from muster.sessions.engines.vllm_sampler import VllmSampler
+from muster.sessions.refusals import Refused
 
 
 def came(sampler, arrivals):

@@ -10,7 +10,7 @@ import pytest
 import tinker
 from tinker import types
 
-from sessions.demo import tiny
+from muster.sessions.demo import tiny
 from tests.sessions.gateways import Gateway
 from tests.sessions.hand import datum
 

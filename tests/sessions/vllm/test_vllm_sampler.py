@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sessions.demo import tiny
-from sessions.engines.sampler import TransformersSampler
-from sessions.engines.tickets import answered
-from sessions.engines.trainer import TorchTrainer
-from sessions.refusals import Refused
-from sessions.seam import Adam, Datum, Lora, Sampling, Step
+from muster.sessions.demo import tiny
+from muster.sessions.engines.sampler import TransformersSampler
+from muster.sessions.engines.tickets import answered
+from muster.sessions.engines.trainer import TorchTrainer
+from muster.sessions.refusals import Refused
+from muster.sessions.seam import Adam, Datum, Lora, Sampling, Step
 from tests.sessions.engines import drawn
 
 pytestmark = pytest.mark.thorough

@@ -3,8 +3,8 @@
 import pyrage
 import pytest
 
-from sessions.refusals import NoSpace
-from sessions.weights import encryption
+from muster.sessions.refusals import NoSpace
+from muster.sessions.weights import encryption
 
 KEY = pyrage.x25519.Identity.generate()
 

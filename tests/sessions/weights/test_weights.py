@@ -15,8 +15,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from sessions.refusals import NoSpace, Refused
-from sessions.weights import folders, hashes, manifest, streams, tensors
+from muster.sessions.refusals import NoSpace, Refused
+from muster.sessions.weights import folders, hashes, manifest, streams, tensors
 
 _FILE = "adapter_model.safetensors"
 
@@ -274,7 +274,7 @@ def test_a_file_that_was_not_published_is_refused(tmp_path):
 
 _WRITER = """
 import pathlib, sys
-from sessions.weights import folders, hashes, manifest
+from muster.sessions.weights import folders, hashes, manifest
 folder, value = pathlib.Path(sys.argv[1]), 0
 while True:
     value += 1

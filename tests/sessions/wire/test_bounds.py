@@ -10,9 +10,9 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from sessions.refusals import Refused
-from sessions.wire import parts, samples, steps
-from sessions.wire.schema import messages
+from muster.sessions.refusals import Refused
+from muster.sessions.wire import parts, samples, steps
+from muster.sessions.wire.schema import messages
 
 FORM = messages.ForwardBackwardRequest.DESCRIPTOR
 

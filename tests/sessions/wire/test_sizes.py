@@ -3,8 +3,8 @@
 import pytest
 from tinker.proto import tinker_public_pb2
 
-from sessions.refusals import Refused
-from sessions.wire import steps
+from muster.sessions.refusals import Refused
+from muster.sessions.wire import steps
 
 
 def test_sparse_rows_that_would_fill_the_memory_are_refused_before_they_take_any():

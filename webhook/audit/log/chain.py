@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import orjson
 
-from webhook.audit import records, schemas
-from webhook.audit.log import parsing
-from webhook.audit.records import Link, Record
+from muster.webhook.audit import records, schemas
+from muster.webhook.audit.log import parsing
+from muster.webhook.audit.records import Link, Record
 
 __all__ = ["GENESIS", "Chain", "ChainError", "digest_of", "line_of"]
 

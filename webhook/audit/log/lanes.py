@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from webhook import backoffs
-from webhook.audit.log.chain import Chain, ChainError
-from webhook.audit.log.notes import Anchor, Ends
-from webhook.audit.log.sinks import BatchSink, Sink
-from webhook.audit.records import Record
+from muster.webhook import backoffs
+from muster.webhook.audit.log.chain import Chain, ChainError
+from muster.webhook.audit.log.notes import Anchor, Ends
+from muster.webhook.audit.log.sinks import BatchSink, Sink
+from muster.webhook.audit.records import Record
 
 __all__ = ["Lane", "Retry"]
 

@@ -14,8 +14,8 @@ from typing import Any, TypedDict
 
 import orjson
 
-from webhook.audit import schemas
-from webhook.audit.records import Digest, Time
+from muster.webhook.audit import schemas
+from muster.webhook.audit.records import Digest, Time
 
 __all__ = ["CHAINS", "KEPT", "NAME", "Anchor", "Chronicle", "Ends", "NoteError", "parse", "pruned", "read", "rendered"]
 

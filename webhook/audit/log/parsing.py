@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from webhook.audit.log import files
+from muster.webhook.audit.log import files
 
 __all__ = ["VALUES", "LineError", "parse"]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from webhook.audit.log import files
+from muster.webhook.audit.log import files
 
 __all__ = ["BatchSink", "RotatingFileSink", "Sink", "StreamSink"]
 

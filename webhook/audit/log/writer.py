@@ -16,12 +16,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, cast
 
-from webhook.audit.log import weights
-from webhook.audit.log.lanes import Lane, Retry
-from webhook.audit.log.notes import Ends
-from webhook.audit.log.sinks import BatchSink, Sink, StreamSink
-from webhook.audit.records import Record
-from webhook.audit.redaction import concealments, redaction
+from muster.webhook.audit.log import weights
+from muster.webhook.audit.log.lanes import Lane, Retry
+from muster.webhook.audit.log.notes import Ends
+from muster.webhook.audit.log.sinks import BatchSink, Sink, StreamSink
+from muster.webhook.audit.records import Record
+from muster.webhook.audit.redaction import concealments, redaction
 
 __all__ = ["AuditWriter", "DropReason"]
 

@@ -11,8 +11,8 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from webhook.audit.log.notes import Anchor, Chronicle
-from webhook.audit.records import Link
+from muster.webhook.audit.log.notes import Anchor, Chronicle
+from muster.webhook.audit.records import Link
 
 __all__ = ["Expected", "Kept", "Noted"]
 

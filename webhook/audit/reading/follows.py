@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from webhook.audit.log import files
-from webhook.audit.log.files import LogLine
+from muster.webhook.audit.log import files
+from muster.webhook.audit.log.files import LogLine
 
 __all__ = ["LogFollower", "follow"]
 

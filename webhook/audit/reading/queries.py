@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhook.audit import schemas
-from webhook.audit.log import files, parsing
-from webhook.audit.records import SCHEMA, Decision, Sealed
+from muster.webhook.audit import schemas
+from muster.webhook.audit.log import files, parsing
+from muster.webhook.audit.records import SCHEMA, Decision, Sealed
 
 __all__ = ["Entry", "Questions", "entry_of", "moment", "parsed", "read", "select"]
 

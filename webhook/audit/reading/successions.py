@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from webhook.audit.log import chain
-from webhook.audit.log.files import LogLine
-from webhook.audit.reading.gaps import Gap, Gaps
-from webhook.audit.records import Link
+from muster.webhook.audit.log import chain
+from muster.webhook.audit.log.files import LogLine
+from muster.webhook.audit.reading.gaps import Gap, Gaps
+from muster.webhook.audit.records import Link
 
 __all__ = ["Breach", "Succession"]
 

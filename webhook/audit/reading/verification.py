@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from webhook.audit import schemas
-from webhook.audit.log import chain, parsing
-from webhook.audit.log.files import LogLine
-from webhook.audit.reading import successions
-from webhook.audit.reading.anchors import Expected
-from webhook.audit.reading.gaps import Gap
-from webhook.audit.records import Link
+from muster.webhook.audit import schemas
+from muster.webhook.audit.log import chain, parsing
+from muster.webhook.audit.log.files import LogLine
+from muster.webhook.audit.reading import successions
+from muster.webhook.audit.reading.anchors import Expected
+from muster.webhook.audit.reading.gaps import Gap
+from muster.webhook.audit.records import Link
 
 __all__ = ["Kind", "Problem", "verify"]
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import orjson
 
-from webhook.audit.records import Record
+from muster.webhook.audit.records import Record
 
 __all__ = ["BYTES", "bounded"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from webhook.audit.redaction import programs
-from webhook.audit.redaction.programs import HINTS, Use
+from muster.webhook.audit.redaction import programs
+from muster.webhook.audit.redaction.programs import HINTS, Use
 
 __all__ = ["HINTS", "parts"]
 

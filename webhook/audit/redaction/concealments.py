@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from webhook.audit.records import Record
-from webhook.audit.redaction import forms
+from muster.webhook.audit.records import Record
+from muster.webhook.audit.redaction import forms
 
 __all__ = ["WORD", "concealed"]
 

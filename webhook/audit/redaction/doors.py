@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from strategies.documents.findings import Finding
-from webhook.audit.records import Record
-from webhook.audit.redaction import concealments, forms, texts, walks
-from webhook.audit.redaction.echoes import Echoes
-from webhook.audit.redaction.redaction import DEFAULT, Rules, by_field
+from muster.strategies.documents.findings import Finding
+from muster.webhook.audit.records import Record
+from muster.webhook.audit.redaction import concealments, forms, texts, walks
+from muster.webhook.audit.redaction.echoes import Echoes
+from muster.webhook.audit.redaction.redaction import DEFAULT, Rules, by_field
 
 __all__ = ["LONGEST", "Reading", "field", "fields", "findings", "further", "safely", "text", "value"]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from webhook.audit.redaction import texts
+from muster.webhook.audit.redaction import texts
 
 __all__ = ["Echoes"]
 

@@ -15,9 +15,9 @@ from typing import cast
 
 import orjson
 
-from webhook.audit.records import Record, RecordedChange, RecordedFinding
-from webhook.audit.redaction import bounds, secret_names, texts, walks
-from webhook.audit.redaction.echoes import Echoes
+from muster.webhook.audit.records import Record, RecordedChange, RecordedFinding
+from muster.webhook.audit.redaction import bounds, secret_names, texts, walks
+from muster.webhook.audit.redaction.echoes import Echoes
 
 __all__ = ["DEFAULT", "Rules", "by_field", "redact"]
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
-from webhook.audit.redaction import commands, forms, lines, secret_names
+from muster.webhook.audit.redaction import commands, forms, lines, secret_names
 
 __all__ = ["FORM_HINTS", "HINTS", "MARK", "Judge", "is_harmless", "is_telling", "names_only", "scrub"]
 

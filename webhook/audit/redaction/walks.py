@@ -13,8 +13,8 @@ from typing import cast
 
 import orjson
 
-from webhook.audit.redaction import commands, texts
-from webhook.audit.redaction.echoes import Echoes
+from muster.webhook.audit.redaction import commands, texts
+from muster.webhook.audit.redaction.echoes import Echoes
 
 __all__ = ["TooMuchError", "Walk", "names_from_secrets"]
 

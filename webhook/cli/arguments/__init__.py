@@ -6,16 +6,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from webhook.cli.arguments import clusters, jobs, logs, options
-from webhook.cli.arguments.jobs import STARTERS
-from webhook.cli.arguments.logs import DECISIONS
-from webhook.cli.arguments.parsers import Parser, meant
+from muster.webhook.cli.arguments import clusters, jobs, logs, options
+from muster.webhook.cli.arguments.jobs import STARTERS
+from muster.webhook.cli.arguments.logs import DECISIONS
+from muster.webhook.cli.arguments.parsers import Parser, meant
 
 __all__ = ["DECISIONS", "STARTERS", "meant", "parser"]
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser; after parsing, `command` names the module of `webhook.cli.commands` that does the work."""
+    """Return the parser; after parsing, `command` names the module of `muster.webhook.cli.commands` that does the work."""
     top = Parser(
         prog=_program(),
         description="Check and correct Kubeflow TrainJobs and JobSets without a cluster, and operate Muster.",

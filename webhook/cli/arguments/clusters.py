@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from webhook.cli.arguments import options
+from muster.webhook.cli.arguments import options
 
 __all__ = ["claims", "doctor", "install", "serve", "status", "uninstall", "upgrade"]
 

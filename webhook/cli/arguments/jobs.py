@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from webhook.cli.arguments import options
+from muster.webhook.cli.arguments import options
 
 __all__ = ["STARTERS", "check", "demo", "explain", "init", "migrate", "render", "review", "rule", "strategies", "test"]
 
 STARTERS = ("trl-sft", "trl-dpo", "trl-grpo", "torchtune", "torch", "vllm")
-"""What `muster init` writes: the files of `webhook.cli.starters`."""
+"""What `muster init` writes: the files of `muster.webhook.cli.starters`."""
 
 
 def demo(add: options.Adder) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from webhook.cli.arguments import options
+from muster.webhook.cli.arguments import options
 
 __all__ = ["DECISIONS", "audit"]
 
 DECISIONS = ("patched", "unchanged", "allowed", "denied", "error", "skipped")
-"""The decisions of audit records, as in `webhook.audit.records.Decision`."""
+"""The decisions of audit records, as in `muster.webhook.audit.records.Decision`."""
 
 
 def audit(add: options.Adder) -> None:

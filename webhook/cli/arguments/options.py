@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from strategies.documents.trainer_versions import Version
+    from muster.strategies.documents.trainer_versions import Version
 
 __all__ = [
     "Adder",
@@ -100,7 +100,7 @@ def seconds(text: str) -> float:
 def trainer(text: str) -> Version:
     """Return a version of Trainer; a patch release counts as its minor one."""
     # `muster --version` needs the parser alone.
-    from strategies.documents.trainer_versions import VERSIONS  # noqa: PLC0415  # for that reason
+    from muster.strategies.documents.trainer_versions import VERSIONS  # noqa: PLC0415  # for that reason
 
     minor = re.sub(r"^v?([0-9]+\.[0-9]+)(\.[0-9]+)?$", r"\1", text)
     if minor not in VERSIONS:

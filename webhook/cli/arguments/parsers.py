@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from webhook.cli.problems import UNREADABLE, one_line
+from muster.webhook.cli.problems import UNREADABLE, one_line
 
 __all__ = ["Parser", "meant"]
 

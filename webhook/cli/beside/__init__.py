@@ -7,8 +7,8 @@ name may be files for two environments, so that jobs are compared with each othe
 
 from __future__ import annotations
 
-from webhook.cli.beside import inlined
-from webhook.cli.beside.checks import check, settled
-from webhook.cli.beside.inputs import Inputs
+from muster.webhook.cli.beside import inlined
+from muster.webhook.cli.beside.checks import check, settled
+from muster.webhook.cli.beside.inputs import Inputs
 
 __all__ = ["Inputs", "check", "inlined", "settled"]

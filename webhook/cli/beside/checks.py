@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from strategies.changes.changes import Changes
-from strategies.checks import volumes
-from strategies.documents.findings import Finding, error
-from strategies.documents.pods import CLAIM_SOURCES
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job, Kind
-from strategies.launches import kinds
-from webhook.admission.decisions import Decision
-from webhook.cli import schemas
-from webhook.cli.beside import (
+from muster.strategies.changes.changes import Changes
+from muster.strategies.checks import volumes
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.documents.pods import CLAIM_SOURCES
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job, Kind
+from muster.strategies.launches import kinds
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.cli import schemas
+from muster.webhook.cli.beside import (
     claims,
     collisions,
     devices,
@@ -28,9 +28,9 @@ from webhook.cli.beside import (
     routes,
     standards,
 )
-from webhook.cli.beside.inputs import Inputs, member, name_of
-from webhook.cluster import readers
-from webhook.kubeyaml.sources import Source
+from muster.webhook.cli.beside.inputs import Inputs, member, name_of
+from muster.webhook.cluster import readers
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["check", "settled"]
 

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import loose
-from strategies.documents.findings import Finding, beginning, error
-from strategies.documents.pods import CLAIM_SOURCES
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
-from webhook.cli.beside import expressions
-from webhook.cli.beside.inputs import Inputs, member
+from muster.strategies.documents import loose
+from muster.strategies.documents.findings import Finding, beginning, error
+from muster.strategies.documents.pods import CLAIM_SOURCES
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template
+from muster.webhook.cli.beside import expressions
+from muster.webhook.cli.beside.inputs import Inputs, member
 
 __all__ = ["asked", "check", "settled"]
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.checks import volumes
-from strategies.documents import trainjobs
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
-from strategies.launches import launches, readings
-from webhook.cli.beside import places
-from webhook.cli.beside.inputs import Inputs, items, member, name_of
-from webhook.cluster import readers
-from webhook.kubeyaml.sources import Source
+from muster.strategies.checks import volumes
+from muster.strategies.documents import trainjobs
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template
+from muster.strategies.launches import launches, readings
+from muster.webhook.cli.beside import places
+from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.webhook.cluster import readers
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["check"]
 

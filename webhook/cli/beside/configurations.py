@@ -14,20 +14,20 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents.findings import Finding, beginning, error, warning
-from strategies.frameworks.trl import flags as trl_flags
-from strategies.frameworks.trl import invocations
-from strategies.frameworks.trl import parsing as of_trl
-from strategies.frameworks.trl.invocations import Form, Invocation
-from strategies.frameworks.vllm import servers
-from strategies.launches import launches, readings, spawns
-from strategies.launches.invocations import invoked
-from strategies.launches.launches import Launch, Launcher
-from webhook import kubeyaml
-from webhook.cli.beside import files
-from webhook.cli.beside.files import Seen
-from webhook.cli.beside.inputs import Inputs
-from webhook.cli.beside.places import Held
+from muster.strategies.documents.findings import Finding, beginning, error, warning
+from muster.strategies.frameworks.trl import flags as trl_flags
+from muster.strategies.frameworks.trl import invocations
+from muster.strategies.frameworks.trl import parsing as of_trl
+from muster.strategies.frameworks.trl.invocations import Form, Invocation
+from muster.strategies.frameworks.vllm import servers
+from muster.strategies.launches import launches, readings, spawns
+from muster.strategies.launches.invocations import invoked
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.webhook import kubeyaml
+from muster.webhook.cli.beside import files
+from muster.webhook.cli.beside.files import Seen
+from muster.webhook.cli.beside.inputs import Inputs
+from muster.webhook.cli.beside.places import Held
 
 __all__ = ["apply", "faults", "named", "read"]
 
@@ -111,7 +111,7 @@ _JUDGED = (
     *("enable_activation_checkpointing", "enable_activation_offloading", "tensor_parallel_dim"),
     *("tensor_parallel_plan._component_", "optimizer.fused", "tokenizer.max_seq_len", "dataset.packed"),
 )
-"""Items of configs that `strategies.frameworks.torch.tune_overrides` judges."""
+"""Items of configs that `muster.strategies.frameworks.torch.tune_overrides` judges."""
 
 
 def named(words: Sequence[str]) -> Iterator[str]:

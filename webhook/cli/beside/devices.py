@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import sources
-from strategies.documents.findings import Finding, beginning, error
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from webhook.cli.beside import places
-from webhook.cli.beside.inputs import Inputs, items, member
+from muster.strategies.checks import sources
+from muster.strategies.documents.findings import Finding, beginning, error
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.webhook.cli.beside import places
+from muster.webhook.cli.beside.inputs import Inputs, items, member
 
 __all__ = ["check"]
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents.paths import Path
-from webhook.cli.beside import places
-from webhook.cli.beside.inputs import Inputs, items, member
-from webhook.cli.beside.places import Held
+from muster.strategies.documents.paths import Path
+from muster.webhook.cli.beside import places
+from muster.webhook.cli.beside.inputs import Inputs, items, member
+from muster.webhook.cli.beside.places import Held
 
 __all__ = ["Payload", "Seen", "find", "parts", "payload", "values"]
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents.findings import Finding, warning
-from strategies.documents.paths import Path
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template, placed
-from strategies.launches import topologies
-from webhook.cli.beside.inputs import Inputs, member, name_of
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.documents.paths import Path
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template, placed
+from muster.strategies.launches import topologies
+from muster.webhook.cli.beside.inputs import Inputs, member, name_of
 
 __all__ = ["check"]
 

@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.changes.changes import Changes
-from strategies.documents import paths
-from strategies.documents.findings import Finding, Severity
-from strategies.jobs.jobs import Job
-from strategies.launches import kinds, launches
-from strategies.launches.invocations import invoked
-from webhook.admission.decisions import Decision
-from webhook.cli.beside import configurations, files, places
-from webhook.cli.beside.inputs import Inputs, items, member
-from webhook.cli.beside.places import Held
-from webhook.kubeyaml.sources import Source
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import paths
+from muster.strategies.documents.findings import Finding, Severity
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import kinds, launches
+from muster.strategies.launches.invocations import invoked
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.cli.beside import configurations, files, places
+from muster.webhook.cli.beside.inputs import Inputs, items, member
+from muster.webhook.cli.beside.places import Held
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["Told", "check"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from strategies.documents import names, trainjobs
-from strategies.documents.loose import items, member
-from strategies.documents.pods import CLAIM_SOURCES
-from webhook.kubeyaml.sources import Source
+from muster.strategies.documents import names, trainjobs
+from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.pods import CLAIM_SOURCES
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["Inputs", "items", "member", "name_of"]
 

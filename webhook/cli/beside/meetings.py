@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import names
-from strategies.documents.findings import Finding, warning
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
-from strategies.launches import addresses, coordinators, sites, topologies
-from strategies.launches.launches import Launch
-from strategies.launches.written import Seen, Written
-from webhook.cli.beside.inputs import Inputs, items, member, name_of
-from webhook.kubeyaml.sources import Source
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template
+from muster.strategies.launches import addresses, coordinators, sites, topologies
+from muster.strategies.launches.launches import Launch
+from muster.strategies.launches.written import Seen, Written
+from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["check", "settled"]
 

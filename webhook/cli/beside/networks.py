@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents.findings import Finding, warning
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.launches import topologies
-from webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import topologies
+from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
 
 __all__ = ["check"]
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names
-from strategies.documents.findings import Finding
-from strategies.documents.paths import Path
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
-from webhook.cli.beside.inputs import items
+from muster.strategies.documents import names
+from muster.strategies.documents.findings import Finding
+from muster.strategies.documents.paths import Path
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template
+from muster.webhook.cli.beside.inputs import items
 
 __all__ = ["Held", "containers", "volumes"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents.findings import Finding, warning
-from strategies.jobs.jobs import Job
-from strategies.launches import host_ports
-from strategies.launches.host_ports import Opened
-from webhook.cli.beside.inputs import Inputs, member
-from webhook.kubeyaml.sources import Source
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import host_ports
+from muster.strategies.launches.host_ports import Opened
+from muster.webhook.cli.beside.inputs import Inputs, member
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["check"]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from strategies.documents.findings import Finding, warning
-from strategies.jobs.jobs import Job
-from webhook.cli.beside import quotas, ranges
-from webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.jobs.jobs import Job
+from muster.webhook.cli.beside import quotas, ranges
+from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
 
 __all__ = ["check"]
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from strategies.checks import volumes
-from strategies.documents import pods, quantities
-from strategies.documents.findings import Finding, error
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from webhook.cli.beside import claims
-from webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.strategies.checks import volumes
+from muster.strategies.documents import pods, quantities
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.webhook.cli.beside import claims
+from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
 
 __all__ = ["check", "needed"]
 

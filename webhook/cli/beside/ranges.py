@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from strategies.documents import quantities
-from strategies.documents.findings import Finding, error, warning
-from strategies.jobs.jobs import Job
-from webhook.cli.beside import places
-from webhook.cli.beside.inputs import Inputs, items, member, name_of
-from webhook.cli.beside.places import Held
+from muster.strategies.documents import quantities
+from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.jobs.jobs import Job
+from muster.webhook.cli.beside import places
+from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.webhook.cli.beside.places import Held
 
 __all__ = ["check", "value"]
 

@@ -10,16 +10,16 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents.findings import Finding, error
-from strategies.documents.paths import Path
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from strategies.launches import launches, readings
-from strategies.launches.invocations import invoked
-from webhook.cli.beside import configurations, files, places, saves
-from webhook.cli.beside.files import Seen
-from webhook.cli.beside.inputs import Inputs, items, member
-from webhook.cli.beside.places import Held
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.documents.paths import Path
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import launches, readings
+from muster.strategies.launches.invocations import invoked
+from muster.webhook.cli.beside import configurations, files, places, saves
+from muster.webhook.cli.beside.files import Seen
+from muster.webhook.cli.beside.inputs import Inputs, items, member
+from muster.webhook.cli.beside.places import Held
 
 __all__ = ["check"]
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from strategies.documents.findings import Finding, warning
-from strategies.documents.pods import EnvVar
-from strategies.frameworks.vllm import probes, servers
-from strategies.jobs.jobs import Job
-from strategies.jobs.templates import Template
-from strategies.launches import readings
-from webhook.cli.beside import places
-from webhook.cli.beside.inputs import Inputs, items, member, name_of
-from webhook.cli.beside.places import Held
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.documents.pods import EnvVar
+from muster.strategies.frameworks.vllm import probes, servers
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.templates import Template
+from muster.strategies.launches import readings
+from muster.webhook.cli.beside import places
+from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.webhook.cli.beside.places import Held
 
 __all__ = ["check"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.checks import checkpoints
-from strategies.documents.findings import Finding, warning
-from strategies.frameworks.trl import invocations
-from strategies.launches import readings
-from webhook.cli.beside import configurations, files
-from webhook.cli.beside.inputs import Inputs, member
-from webhook.cli.beside.places import Held
+from muster.strategies.checks import checkpoints
+from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.frameworks.trl import invocations
+from muster.strategies.launches import readings
+from muster.webhook.cli.beside import configurations, files
+from muster.webhook.cli.beside.inputs import Inputs, member
+from muster.webhook.cli.beside.places import Held
 
 __all__ = ["check"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents.findings import Finding, error
-from strategies.jobs import templates
-from strategies.jobs.jobs import Job
-from webhook.cli.beside.inputs import Inputs, items, member
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.jobs import templates
+from muster.strategies.jobs.jobs import Job
+from muster.webhook.cli.beside.inputs import Inputs, items, member
 
 __all__ = ["check"]
 

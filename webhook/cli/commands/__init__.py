@@ -1,1 +1,1 @@
-"""One module for each command of `muster`, named as people type it; `webhook.cli` has what they share."""
+"""One module for each command of `muster`, named as people type it; `muster.webhook.cli` has what they share."""

@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from webhook import kubeyaml
-from webhook.audit import records
-from webhook.audit.log import files
-from webhook.audit.reading import follows, queries, verification
-from webhook.cli import problems, wording
-from webhook.cli.problems import CommandError
-from webhook.kubeyaml import jsons, sources
+from muster.webhook import kubeyaml
+from muster.webhook.audit import records
+from muster.webhook.audit.log import files
+from muster.webhook.audit.reading import follows, queries, verification
+from muster.webhook.cli import problems, wording
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.kubeyaml import jsons, sources
 
 __all__ = ["run"]
 
@@ -97,7 +97,7 @@ def _as_yaml(found: Iterable[records.Sealed]) -> Iterator[str]:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    from webhook.cli.commands import audit_anchors  # noqa: PLC0415  # the other actions need no anchors
+    from muster.webhook.cli.commands import audit_anchors  # noqa: PLC0415  # the other actions need no anchors
 
     expected, broken = audit_anchors.expected(args), 0
     for name, lines in _logs(args.file):
@@ -112,7 +112,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from webhook.cli.commands import audit_serve  # noqa: PLC0415  # the other actions need no HTTP
+    from muster.webhook.cli.commands import audit_serve  # noqa: PLC0415  # the other actions need no HTTP
 
     return audit_serve.serve(args)
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from webhook.audit.log import notes, parsing
-from webhook.audit.log.notes import Anchor, Chronicle
-from webhook.audit.reading import queries
-from webhook.audit.reading.anchors import Expected, Kept, Noted
-from webhook.audit.records import Link
-from webhook.cli.problems import CommandError
+from muster.webhook.audit.log import notes, parsing
+from muster.webhook.audit.log.notes import Anchor, Chronicle
+from muster.webhook.audit.reading import queries
+from muster.webhook.audit.reading.anchors import Expected, Kept, Noted
+from muster.webhook.audit.records import Link
+from muster.webhook.cli.problems import CommandError
 
 __all__ = ["expected"]
 
@@ -108,7 +108,7 @@ def _json(data: bytes) -> Any:
 
 
 def _from_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
-    from webhook.cluster import transports  # noqa: PLC0415  # only this option needs a cluster
+    from muster.webhook.cluster import transports  # noqa: PLC0415  # only this option needs a cluster
 
     try:
         document = asyncio.run(_fetched(args))
@@ -125,7 +125,7 @@ def _from_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
 
 
 async def _fetched(args: argparse.Namespace) -> Mapping[str, Any] | None:
-    from webhook.cluster import kinds, live, writes  # noqa: PLC0415  # only this option needs a cluster
+    from muster.webhook.cluster import kinds, live, writes  # noqa: PLC0415  # only this option needs a cluster
 
     sender = await live.connect(args.kubeconfig, args.context)
     try:

@@ -1,4 +1,4 @@
-"""`muster audit serve`: the pages of `webhook.pages`, until interrupted."""
+"""`muster audit serve`: the pages of `muster.webhook.pages`, until interrupted."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from webhook.audit.log import files
-from webhook.cli import problems
-from webhook.cli.problems import CommandError
-from webhook.kubeyaml import sources
-from webhook.pages import patterns, serving
-from webhook.pages.gates import Gate
-from webhook.pages.shelves import Shelf
+from muster.webhook.audit.log import files
+from muster.webhook.cli import problems
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.kubeyaml import sources
+from muster.webhook.pages import patterns, serving
+from muster.webhook.pages.gates import Gate
+from muster.webhook.pages.shelves import Shelf
 
 __all__ = ["SERVICE", "serve"]
 
@@ -66,8 +66,8 @@ async def _serve(shelf: Shelf, args: argparse.Namespace) -> None:
 
 @contextlib.asynccontextmanager
 async def _gate(args: argparse.Namespace) -> AsyncIterator[Gate]:
-    from webhook.cluster import callers, live, transports  # noqa: PLC0415  # without --auth cluster there is none
-    from webhook.pages import gates  # noqa: PLC0415 - as above
+    from muster.webhook.cluster import callers, live, transports  # noqa: PLC0415  # without --auth cluster there is none
+    from muster.webhook.pages import gates  # noqa: PLC0415 - as above
 
     try:
         sender = await live.connect(args.kubeconfig, args.context)
@@ -81,10 +81,10 @@ async def _gate(args: argparse.Namespace) -> AsyncIterator[Gate]:
 
 @contextlib.asynccontextmanager
 async def _certificate(args: argparse.Namespace) -> AsyncIterator[ssl.SSLContext]:
-    from certs import errors, subject_names  # noqa: PLC0415  # HTTP on loopback needs none
-    from certs import files as places  # noqa: PLC0415 - as above
-    from certs import sources as kinds  # noqa: PLC0415 - as above
-    from webhook.server import certificates  # noqa: PLC0415 - as above
+    from muster.certs import errors, subject_names  # noqa: PLC0415  # HTTP on loopback needs none
+    from muster.certs import files as places  # noqa: PLC0415 - as above
+    from muster.certs import sources as kinds  # noqa: PLC0415 - as above
+    from muster.webhook.server import certificates  # noqa: PLC0415 - as above
 
     try:
         names = subject_names.service_names(SERVICE, args.namespace, local=args.tls is None)

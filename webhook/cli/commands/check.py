@@ -12,14 +12,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from strategies.documents import loose
-from strategies.documents.findings import Severity
-from webhook.cli import cases, envelopes, explanations, problems, selections, unjudged, wording
-from webhook.cli.cases import Case, Setup
-from webhook.cli.problems import CommandError
-from webhook.cli.unjudged import Unjudged
-from webhook.kubeyaml import jsons
-from webhook.kubeyaml.sources import Unreadable
+from muster.strategies.documents import loose
+from muster.strategies.documents.findings import Severity
+from muster.webhook.cli import cases, envelopes, explanations, problems, selections, unjudged, wording
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.cli.unjudged import Unjudged
+from muster.webhook.kubeyaml import jsons
+from muster.webhook.kubeyaml.sources import Unreadable
 
 __all__ = ["run"]
 
@@ -27,7 +27,7 @@ __all__ = ["run"]
 def run(args: argparse.Namespace) -> int:
     """Check what is named; see `arguments` for the arguments."""
     if args.cluster:
-        from webhook.cli import clusters  # noqa: PLC0415  # asyncio is only for those who have a cluster
+        from muster.webhook.cli import clusters  # noqa: PLC0415  # asyncio is only for those who have a cluster
 
         setup, found = clusters.check(args)
     else:
@@ -56,15 +56,15 @@ def _report(decided: Sequence[Case], others: Sequence[Unjudged], setup: Setup, a
         shown = [*map(_object, decided), *map(_unjudged, others), *map(_unreadable, setup.unreadable)]
         return jsons.dump(envelopes.listed("check", shown)) + "\n"
     if args.output == "junit":
-        from webhook.cli import junits  # noqa: PLC0415  # the XML library is only for those who want XML
+        from muster.webhook.cli import junits  # noqa: PLC0415  # the XML library is only for those who want XML
 
         return junits.report(decided, others, setup.unreadable, strict=args.strict, strict_open=args.strict_open)
     if args.output == "sarif":
-        from webhook.cli import sarifs  # noqa: PLC0415  # so is the catalogue of rules
+        from muster.webhook.cli import sarifs  # noqa: PLC0415  # so is the catalogue of rules
 
         return jsons.dump(sarifs.report(decided, others, setup.unreadable)) + "\n"
     if args.output == "github":
-        from webhook.cli import githubs  # noqa: PLC0415  # as above
+        from muster.webhook.cli import githubs  # noqa: PLC0415  # as above
 
         lines = githubs.lines(decided, others, setup.unreadable)
     else:

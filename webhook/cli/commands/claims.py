@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from strategies.frameworks import builtin
-from strategies.platform.profiles import Profile
-from webhook import configs
-from webhook.cli import envelopes, problems, tables
-from webhook.cli.problems import CommandError
-from webhook.cli.stories import gathered, words
-from webhook.cluster import live, transports
-from webhook.controllers import surveys
-from webhook.controllers.holdings import Holding
-from webhook.kubeyaml import jsons
+from muster.strategies.frameworks import builtin
+from muster.strategies.platform.profiles import Profile
+from muster.webhook import configs
+from muster.webhook.cli import envelopes, problems, tables
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.cli.stories import gathered, words
+from muster.webhook.cluster import live, transports
+from muster.webhook.controllers import surveys
+from muster.webhook.controllers.holdings import Holding
+from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import shtab
 
-from webhook.cli import arguments, problems
+from muster.webhook.cli import arguments, problems
 
 __all__ = ["run"]
 

@@ -12,10 +12,10 @@ import sys
 import textwrap
 from pathlib import Path
 
-from webhook.cli import cases, gathering, problems, wording
-from webhook.cli.cases import Setup
-from webhook.cli.commands import explain
-from webhook.kubeyaml import sources
+from muster.webhook.cli import cases, gathering, problems, wording
+from muster.webhook.cli.cases import Setup
+from muster.webhook.cli.commands import explain
+from muster.webhook.kubeyaml import sources
 
 __all__ = ["run"]
 
@@ -67,7 +67,7 @@ def _called() -> str:
     if program.name.startswith("kubectl-muster"):
         return "kubectl muster"
     if program.name == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -m webhook"
+        return f"{shlex.quote(sys.executable)} -m muster.webhook"
     found = shutil.which(program.name)
     if found and Path(found).resolve() == program.resolve():
         return program.name

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from webhook.cli import problems, wording
-from webhook.cli.problems import CommandError
-from webhook.cluster import live, transports
-from webhook.doctor import examinations, expectations
-from webhook.doctor.diagnoses import Diagnosis, Severity
-from webhook.doctor.installations import Installation, Options
-from webhook.kubeyaml import jsons
+from muster.webhook.cli import problems, wording
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.cluster import live, transports
+from muster.webhook.doctor import examinations, expectations
+from muster.webhook.doctor.diagnoses import Diagnosis, Severity
+from muster.webhook.doctor.installations import Installation, Options
+from muster.webhook.kubeyaml import jsons
 
 __all__ = ["SCHEMA", "run"]
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from webhook.audit.records import BOOKKEEPING
-from webhook.cli import cases, envelopes, explanations, jobsets, problems, tables
-from webhook.cli.cases import Case, Setup
-from webhook.kubeyaml import jsons
+from muster.webhook.audit.records import BOOKKEEPING
+from muster.webhook.cli import cases, envelopes, explanations, jobsets, problems, tables
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run", "section", "sections", "show"]
 

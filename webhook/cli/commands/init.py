@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from webhook.cli import cases, gathering, problems, starters, wording
-from webhook.cli.cases import Case, Setup
-from webhook.cli.problems import CommandError
-from webhook.kubeyaml import sources
+from muster.webhook.cli import cases, gathering, problems, starters, wording
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.kubeyaml import sources
 
 __all__ = ["run"]
 

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from webhook import installer
-from webhook.cli import problems
-from webhook.cli.problems import CommandError
+from muster.webhook import installer
+from muster.webhook.cli import problems
+from muster.webhook.cli.problems import CommandError
 
 __all__ = ["failing", "kubectl", "put", "run"]
 

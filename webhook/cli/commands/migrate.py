@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webhook import kubeyaml
-from webhook.cli import cases, diffs, envelopes, migrations, problems, wording
-from webhook.cli.cases import Case
-from webhook.cli.migrations import Migrated
-from webhook.cli.problems import CommandError
-from webhook.kubeyaml import jsons, sources
-from webhook.kubeyaml.sources import Input, Source
+from muster.webhook import kubeyaml
+from muster.webhook.cli import cases, diffs, envelopes, migrations, problems, wording
+from muster.webhook.cli.cases import Case
+from muster.webhook.cli.migrations import Migrated
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.kubeyaml import jsons, sources
+from muster.webhook.kubeyaml.sources import Input, Source
 
 __all__ = ["run"]
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import loose
-from strategies.trainer import predictions
-from webhook import kubeyaml
-from webhook.cli import cases, diffs, envelopes, jobsets, problems, wording
-from webhook.cli.cases import Case, Setup
-from webhook.kubeyaml import jsons
+from muster.strategies.documents import loose
+from muster.strategies.trainer import predictions
+from muster.webhook import kubeyaml
+from muster.webhook.cli import cases, diffs, envelopes, jobsets, problems, wording
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
 

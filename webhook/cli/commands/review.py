@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from webhook.admission import answers
-from webhook.admission import reviews as wire
-from webhook.cli import cases, gathering, problems
-from webhook.cli.problems import CommandError
-from webhook.kubeyaml import sources
+from muster.webhook.admission import answers
+from muster.webhook.admission import reviews as wire
+from muster.webhook.cli import cases, gathering, problems
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.kubeyaml import sources
 
 __all__ = ["run"]
 

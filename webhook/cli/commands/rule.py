@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from webhook import catalogue
-from webhook.catalogue import Rule
-from webhook.cli import envelopes, problems, tables
-from webhook.kubeyaml import jsons
+from muster.webhook import catalogue
+from muster.webhook.catalogue import Rule
+from muster.webhook.cli import envelopes, problems, tables
+from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 
-from webhook.cli import problems
+from muster.webhook.cli import problems
 
 __all__ = ["run"]
 
@@ -15,7 +15,7 @@ def run(args: argparse.Namespace) -> int:
     # The first process of a container ignores SIGTERM without a handler, and importing the server takes a second: a pod
     # that is deleted in that second would stay for its whole grace period.
     signal.signal(signal.SIGTERM, _ended)
-    from webhook.server import run as server  # noqa: PLC0415  # see above
+    from muster.webhook.server import run as server  # noqa: PLC0415  # see above
 
     return server.serve(args.config, self_signed=args.self_signed)
 

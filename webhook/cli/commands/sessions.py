@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 
-from webhook.cli import problems
+from muster.webhook.cli import problems
 
 __all__ = ["run"]
 
@@ -20,12 +20,12 @@ _NEEDED = ("sessions", "tinker", "zstandard")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `python -m sessions.cli` in the place of this process; it returns only by an exception."""
+    """Run `python -m muster.sessions.cli` in the place of this process; it returns only by an exception."""
     if any(importlib.util.find_spec(each) is None for each in _NEEDED):
         raise problems.CommandError(
             "`muster sessions` needs the extra `sessions`, which is not installed here: run"
             " pip install 'muster-admission[sessions]'"
         )
     # -P: a folder `sessions` where the command is called is not what was installed.
-    command = [sys.executable, "-P", "-m", "sessions.cli", *args.words]
+    command = [sys.executable, "-P", "-m", "muster.sessions.cli", *args.words]
     os.execv(sys.executable, command)  # noqa: S606  # no shell, and this interpreter

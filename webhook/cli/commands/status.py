@@ -11,17 +11,17 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from webhook import backoffs
-from webhook.audit.log import files
-from webhook.audit.reading import queries
-from webhook.audit.records import Sealed
-from webhook.cli import envelopes, problems, tables
-from webhook.cli.problems import CommandError
-from webhook.cli.stories import jsons as forms
-from webhook.cli.stories import readings, tellings, texts
-from webhook.cli.stories.told import Story
-from webhook.cluster import live, transports
-from webhook.kubeyaml import jsons
+from muster.webhook import backoffs
+from muster.webhook.audit.log import files
+from muster.webhook.audit.reading import queries
+from muster.webhook.audit.records import Sealed
+from muster.webhook.cli import envelopes, problems, tables
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.cli.stories import jsons as forms
+from muster.webhook.cli.stories import readings, tellings, texts
+from muster.webhook.cli.stories.told import Story
+from muster.webhook.cluster import live, transports
+from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
 

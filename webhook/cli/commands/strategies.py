@@ -8,10 +8,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import TypedDict
 
-from strategies.plugins.registry import Registered
-from webhook.cli import cases, envelopes, packages, problems, tables, wording
-from webhook.cli.problems import CommandError
-from webhook.kubeyaml import jsons
+from muster.strategies.plugins.registry import Registered
+from muster.webhook.cli import cases, envelopes, packages, problems, tables, wording
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
 

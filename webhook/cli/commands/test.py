@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from webhook.cli import diffs, problems, wording
-from webhook.cli.goldens import folders, reports, trials
-from webhook.cli.goldens.forms import FaultError
-from webhook.cli.goldens.trials import Trial
-from webhook.cli.problems import CommandError
-from webhook.kubeyaml import jsons
+from muster.webhook.cli import diffs, problems, wording
+from muster.webhook.cli.goldens import folders, reports, trials
+from muster.webhook.cli.goldens.forms import FaultError
+from muster.webhook.cli.goldens.trials import Trial
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from webhook import installer
-from webhook.cli import problems
-from webhook.cli.commands import install
+from muster.webhook import installer
+from muster.webhook.cli import problems
+from muster.webhook.cli.commands import install
 
 __all__ = ["run"]
 

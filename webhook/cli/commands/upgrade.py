@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from webhook import installer
-from webhook.cli.commands import install
+from muster.webhook import installer
+from muster.webhook.cli.commands import install
 
 __all__ = ["run"]
 

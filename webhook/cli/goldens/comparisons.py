@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from strategies.changes.changes import Change
-from strategies.documents import names
-from strategies.documents.paths import Absent
-from webhook.audit.records import BOOKKEEPING
-from webhook.cli import wording
-from webhook.cli.cases import Case
-from webhook.kubeyaml import jsons
+from muster.strategies.changes.changes import Change
+from muster.strategies.documents import names
+from muster.strategies.documents.paths import Absent
+from muster.webhook.audit.records import BOOKKEEPING
+from muster.webhook.cli import wording
+from muster.webhook.cli.cases import Case
+from muster.webhook.kubeyaml import jsons
 
 __all__ = ["Comparison", "compare", "decided"]
 

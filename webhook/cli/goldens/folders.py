@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from webhook.cli.goldens import forms
-from webhook.cli.goldens.forms import Fault, FaultError
+from muster.webhook.cli.goldens import forms
+from muster.webhook.cli.goldens.forms import Fault, FaultError
 
 __all__ = ["EXPECTED", "JOB", "OLD", "SETTINGS", "Settings", "find", "settings"]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from strategies.documents.findings import Severity
-from webhook import kubeyaml
-from webhook.admission.policies import Mode
-from webhook.kubeyaml.positions import Passage
+from muster.strategies.documents.findings import Severity
+from muster.webhook import kubeyaml
+from muster.webhook.admission.policies import Mode
+from muster.webhook.kubeyaml.positions import Passage
 
 __all__ = ["DECISIONS", "EXPECTED", "SETTINGS", "Fault", "FaultError", "Form", "read"]
 

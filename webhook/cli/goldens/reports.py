@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml  # only used for writing; nothing is parsed
 
-from webhook.cli import diffs, envelopes, junits
-from webhook.cli.diffs import Difference
-from webhook.cli.goldens import folders
-from webhook.cli.goldens.trials import Trial
-from webhook.kubeyaml import emitters
+from muster.webhook.cli import diffs, envelopes, junits
+from muster.webhook.cli.diffs import Difference
+from muster.webhook.cli.goldens import folders
+from muster.webhook.cli.goldens.trials import Trial
+from muster.webhook.kubeyaml import emitters
 
 __all__ = ["difference", "junit", "shown"]
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from webhook import kubeyaml
-from webhook.cli import cases, gathering
-from webhook.cli.cases import Case, Setup
-from webhook.cli.goldens import comparisons, folders, forms
-from webhook.cli.goldens.comparisons import Comparison
-from webhook.cli.goldens.forms import Fault, FaultError
-from webhook.cli.problems import CommandError
-from webhook.kubeyaml import sources
-from webhook.kubeyaml.sources import Source
+from muster.webhook import kubeyaml
+from muster.webhook.cli import cases, gathering
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cli.goldens import comparisons, folders, forms
+from muster.webhook.cli.goldens.comparisons import Comparison
+from muster.webhook.cli.goldens.forms import Fault, FaultError
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.kubeyaml import sources
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["Result", "Trial", "run"]
 

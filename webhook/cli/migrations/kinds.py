@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from strategies.documents import names
-from webhook.cli.migrations import mpi, older, others, pytorch, reading
-from webhook.cli.migrations.notes import Migrated, Notes, Unmigrated
+from muster.strategies.documents import names
+from muster.webhook.cli.migrations import mpi, older, others, pytorch, reading
+from muster.webhook.cli.migrations.notes import Migrated, Notes, Unmigrated
 
 __all__ = ["SOURCES", "migrate", "numbers"]
 

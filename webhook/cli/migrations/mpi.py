@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.documents import names
-from webhook.cli.migrations import pods, reading, targets
-from webhook.cli.migrations.notes import Notes, Unmigrated
-from webhook.cli.migrations.pods import Replica
+from muster.strategies.documents import names
+from muster.webhook.cli.migrations import pods, reading, targets
+from muster.webhook.cli.migrations.notes import Notes, Unmigrated
+from muster.webhook.cli.migrations.pods import Replica
 
 __all__ = ["migrate"]
 

@@ -10,9 +10,9 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.documents import overrides
-from webhook.cli.migrations import pytorch, reading
-from webhook.cli.migrations.notes import Notes, Unmigrated
+from muster.strategies.documents import overrides
+from muster.webhook.cli.migrations import pytorch, reading
+from muster.webhook.cli.migrations.notes import Notes, Unmigrated
 
 __all__ = ["is_old", "migrate_job", "migrate_runtime", "processes_of"]
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strategies.documents import names
-from webhook.cli.migrations import pods, reading, targets
-from webhook.cli.migrations.notes import Notes, Unmigrated
-from webhook.cli.migrations.pods import Replica
+from muster.strategies.documents import names
+from muster.webhook.cli.migrations import pods, reading, targets
+from muster.webhook.cli.migrations.notes import Notes, Unmigrated
+from muster.webhook.cli.migrations.pods import Replica
 
 __all__ = ["KINDS", "migrate"]
 

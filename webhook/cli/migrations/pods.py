@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from strategies.documents import quantities
-from webhook.cli.migrations import reading
-from webhook.cli.migrations.notes import Notes, Unmigrated, path
+from muster.strategies.documents import quantities
+from muster.webhook.cli.migrations import reading
+from muster.webhook.cli.migrations.notes import Notes, Unmigrated, path
 
 __all__ = ["Renamed", "Replica", "drop_env", "merge", "read", "readdress", "rename", "set_env", "uses"]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from strategies.documents import names
-from strategies.documents.pods import ResourceRequirements
-from strategies.platform import devices
-from webhook.cli.migrations import pods, reading, targets
-from webhook.cli.migrations.notes import Notes
-from webhook.cli.migrations.pods import Replica
+from muster.strategies.documents import names
+from muster.strategies.documents.pods import ResourceRequirements
+from muster.strategies.platform import devices
+from muster.webhook.cli.migrations import pods, reading, targets
+from muster.webhook.cli.migrations.notes import Notes
+from muster.webhook.cli.migrations.pods import Replica
 
 __all__ = ["migrate", "processes"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webhook.cli.migrations.notes import Unmigrated, path
+from muster.webhook.cli.migrations.notes import Unmigrated, path
 
 __all__ = ["field", "integer", "objects", "section", "string"]
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from strategies.documents import names, overrides
-from webhook import kubeyaml
-from webhook.cli.migrations import reading
-from webhook.cli.migrations.notes import Notes, Unmigrated
-from webhook.cli.migrations.pods import Replica
+from muster.strategies.documents import names, overrides
+from muster.webhook import kubeyaml
+from muster.webhook.cli.migrations import reading
+from muster.webhook.cli.migrations.notes import Notes, Unmigrated
+from muster.webhook.cli.migrations.pods import Replica
 
 __all__ = [
     "TRAINER",

@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from webhook import kubeyaml
-from webhook.cli import problems
-from webhook.cli.migrations.notes import Migrated, Note
-from webhook.kubeyaml.positions import Passage
+from muster.webhook import kubeyaml
+from muster.webhook.cli import problems
+from muster.webhook.cli.migrations.notes import Migrated, Note
+from muster.webhook.kubeyaml.positions import Passage
 
 __all__ = ["text"]
 

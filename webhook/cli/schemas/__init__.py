@@ -8,8 +8,8 @@ here, and those of runtimes in `runtimes`.
 
 from __future__ import annotations
 
-from webhook.cli.schemas.runtimes import check as check_runtime
-from webhook.cli.schemas.validation import check
-from webhook.cli.schemas.versions import known_as
+from muster.webhook.cli.schemas.runtimes import check as check_runtime
+from muster.webhook.cli.schemas.validation import check
+from muster.webhook.cli.schemas.versions import known_as
 
 __all__ = ["check", "check_runtime", "known_as"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from webhook.cli.schemas.shapes import Shape
+from muster.webhook.cli.schemas.shapes import Shape
 
 __all__ = ["broken", "misfit"]
 

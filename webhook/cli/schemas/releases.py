@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from strategies.documents import overrides, paths
-from strategies.documents.paths import Path
-from strategies.documents.trainer_versions import VERSIONS, Version
-from webhook import kubeyaml
-from webhook.cli.schemas import shapes
-from webhook.cli.schemas.shapes import Kind, Shape
+from muster.strategies.documents import overrides, paths
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.trainer_versions import VERSIONS, Version
+from muster.webhook import kubeyaml
+from muster.webhook.cli.schemas import shapes
+from muster.webhook.cli.schemas.shapes import Kind, Shape
 
 __all__ = ["RULE", "told"]
 

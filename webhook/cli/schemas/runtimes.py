@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from strategies.documents import loose, names, paths
-from strategies.documents.findings import Finding, error
-from strategies.documents.paths import Path
+from muster.strategies.documents import loose, names, paths
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.documents.paths import Path
 
 __all__ = ["check"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
+from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
 
 __all__ = ["Kind", "Shape", "kinds", "sources"]
 

@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from strategies.documents import paths
-from strategies.documents.findings import Finding, error
-from strategies.documents.paths import Path
-from webhook.cli.schemas import limits, releases, versions
-from webhook.cli.schemas.shapes import Kind, Shape
+from muster.strategies.documents import paths
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.documents.paths import Path
+from muster.webhook.cli.schemas import limits, releases, versions
+from muster.webhook.cli.schemas.shapes import Kind, Shape
 
 __all__ = ["check"]
 

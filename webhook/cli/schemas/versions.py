@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.documents.findings import Finding, error
-from strategies.documents.trainer_versions import NEWEST, Version
-from webhook.cli.schemas import shapes
-from webhook.cli.schemas.shapes import Kind
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.documents.trainer_versions import NEWEST, Version
+from muster.webhook.cli.schemas import shapes
+from muster.webhook.cli.schemas.shapes import Kind
 
 __all__ = ["known_as", "misnamed"]
 

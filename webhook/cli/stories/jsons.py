@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.cli.stories.told import Story
+from muster.webhook.cli.stories.told import Story
 
 __all__ = ["item"]
 

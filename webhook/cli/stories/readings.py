@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
-from strategies.documents import names
-from webhook.audit.records import Sealed
-from webhook.cli.stories.gathered import Document, Gathered
-from webhook.cluster import kinds, listings, readers, served, transports, writes
+from muster.strategies.documents import names
+from muster.webhook.audit.records import Sealed
+from muster.webhook.cli.stories.gathered import Document, Gathered
+from muster.webhook.cluster import kinds, listings, readers, served, transports, writes
 
 __all__ = ["Asked", "Records", "every", "one"]
 

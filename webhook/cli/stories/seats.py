@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from strategies.documents import names
-from strategies.platform.seats import Seat, SeatsError, parse_seats
-from webhook.cli.stories import words
-from webhook.cli.stories.gathered import Document, Gathered, is_gated, seconds_since
-from webhook.cli.stories.told import Seated
+from muster.strategies.documents import names
+from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
+from muster.webhook.cli.stories import words
+from muster.webhook.cli.stories.gathered import Document, Gathered, is_gated, seconds_since
+from muster.webhook.cli.stories.told import Seated
 
 __all__ = ["seated", "sentence"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strategies.documents import names
-from webhook.cli.stories import seats, whys, words, worlds
-from webhook.cli.stories.gathered import Document, Gathered, containers, seconds_since
-from webhook.cli.stories.told import Decided, Gateway, Happened, PodTold, Story
+from muster.strategies.documents import names
+from muster.webhook.cli.stories import seats, whys, words, worlds
+from muster.webhook.cli.stories.gathered import Document, Gathered, containers, seconds_since
+from muster.webhook.cli.stories.told import Decided, Gateway, Happened, PodTold, Story
 
 __all__ = ["GATEWAY", "MANAGED_BY", "TERM", "tell"]
 
 MANAGED_BY = ("app.kubernetes.io/managed-by", "muster-sessions")
-"""Label of what a Gateway of RL sessions makes (`sessions.platforms.manifests`, which nothing here may import)."""
+"""Label of what a Gateway of RL sessions makes (`muster.sessions.platforms.manifests`, which nothing here may import)."""
 GATEWAY = "muster.dev/gateway"
 """Label with the name of the Gateway."""
 TERM = "muster.dev/term"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from webhook.cli import problems, tables
-from webhook.cli.stories import words
-from webhook.cli.stories.told import PodTold, Story
+from muster.webhook.cli import problems, tables
+from muster.webhook.cli.stories import words
+from muster.webhook.cli.stories.told import PodTold, Story
 
 __all__ = ["brief", "lines", "summary"]
 

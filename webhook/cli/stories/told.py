@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from webhook.controllers.guards import Sampling, Verdict
+from muster.webhook.controllers.guards import Sampling, Verdict
 
 __all__ = ["Decided", "Gateway", "Happened", "PodTold", "Seated", "Story", "Why", "World"]
 

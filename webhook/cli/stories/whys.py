@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from webhook.cli import wording
-from webhook.cli.stories import seats, words
-from webhook.cli.stories.gathered import Document, Gathered, condition, containers
-from webhook.cli.stories.told import Phase, Why, World
-from webhook.controllers.guards import Verdict
+from muster.webhook.cli import wording
+from muster.webhook.cli.stories import seats, words
+from muster.webhook.cli.stories.gathered import Document, Gathered, condition, containers
+from muster.webhook.cli.stories.told import Phase, Why, World
+from muster.webhook.controllers.guards import Verdict
 
 __all__ = ["TABLE", "why"]
 

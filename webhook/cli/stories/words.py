@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from webhook.audit.redaction import doors
-from webhook.cli import problems
-from webhook.cli.stories.gathered import Document
+from muster.webhook.audit.redaction import doors
+from muster.webhook.cli import problems
+from muster.webhook.cli.stories.gathered import Document
 
 __all__ = ["age", "last_words", "listed", "quoted"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from strategies.documents import names
-from webhook.cli.stories.gathered import Document, Gathered
-from webhook.cli.stories.told import World
-from webhook.controllers import guards, trainings
+from muster.strategies.documents import names
+from muster.webhook.cli.stories.gathered import Document, Gathered
+from muster.webhook.cli.stories.told import World
+from muster.webhook.controllers import guards, trainings
 
 __all__ = ["world"]
 

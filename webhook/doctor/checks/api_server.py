@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from webhook.cluster import transports
-from webhook.doctor import diagnoses, tested
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.installations import Installation
+from muster.webhook.cluster import transports
+from muster.webhook.doctor import diagnoses, tested
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.installations import Installation
 
 __all__ = ["CHECK", "look"]
 

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from certs import chains, errors, expiries, pems
-from webhook.doctor import diagnoses
-from webhook.doctor.checks import webhooks
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.installations import Document, Installation
+from muster.certs import chains, errors, expiries, pems
+from muster.webhook.doctor import diagnoses
+from muster.webhook.doctor.checks import webhooks
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.installations import Document, Installation
 
 __all__ = ["CHECK", "SOON", "bundle", "judge", "look"]
 

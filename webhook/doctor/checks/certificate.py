@@ -9,11 +9,11 @@ from __future__ import annotations
 import ssl
 from urllib import parse
 
-from certs import errors, probes
-from webhook.doctor import diagnoses
-from webhook.doctor.checks import ca_bundle, webhooks
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.installations import Installation
+from muster.certs import errors, probes
+from muster.webhook.doctor import diagnoses
+from muster.webhook.doctor.checks import ca_bundle, webhooks
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.installations import Installation
 
 __all__ = ["CHECK", "look"]
 

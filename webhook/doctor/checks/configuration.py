@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webhook import configs
-from webhook.admission.policies import Mode
-from webhook.doctor import diagnoses
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.installations import CONFIG_KEY, Document, Installation, Options
-from webhook.doctor.permissions import Need
+from muster.webhook import configs
+from muster.webhook.admission.policies import Mode
+from muster.webhook.doctor import diagnoses
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.installations import CONFIG_KEY, Document, Installation, Options
+from muster.webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "judge", "look", "needs"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from webhook.doctor import diagnoses, selectors
-from webhook.doctor.checks import webhooks
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.installations import Document, Installation, Options
-from webhook.doctor.permissions import Need
+from muster.webhook.doctor import diagnoses, selectors
+from muster.webhook.doctor.checks import webhooks
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.installations import Document, Installation, Options
+from muster.webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "judge", "look", "needs"]
 

@@ -13,16 +13,16 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from strategies.documents import names
-from strategies.frameworks.default import strategy as default
-from strategies.plugins import registry
-from webhook.admission.policies import Mode
-from webhook.cluster import transports
-from webhook.doctor import diagnoses, refusals, selectors
-from webhook.doctor.checks import webhooks
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.installations import Document, Installation, Options
-from webhook.doctor.permissions import Need
+from muster.strategies.documents import names
+from muster.strategies.frameworks.default import strategy as default
+from muster.strategies.plugins import registry
+from muster.webhook.admission.policies import Mode
+from muster.webhook.cluster import transports
+from muster.webhook.doctor import diagnoses, refusals, selectors
+from muster.webhook.doctor.checks import webhooks
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.installations import Document, Installation, Options
+from muster.webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "look", "needs"]
 

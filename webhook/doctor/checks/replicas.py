@@ -11,13 +11,13 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from webhook import configs
-from webhook.cluster import transports
-from webhook.doctor import diagnoses, selectors
-from webhook.doctor.checks import deployment
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.installations import Document, Installation, Options
-from webhook.doctor.permissions import Need
+from muster.webhook import configs
+from muster.webhook.cluster import transports
+from muster.webhook.doctor import diagnoses, selectors
+from muster.webhook.doctor.checks import deployment
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.installations import Document, Installation, Options
+from muster.webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "Sample", "judge_leaders", "judge_metrics", "look", "needs", "samples"]
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from strategies.documents import paths
-from webhook import kubeyaml
-from webhook.doctor import diagnoses
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.expectations import Right
-from webhook.doctor.installations import Installation, Options
-from webhook.doctor.permissions import Need, allowed
+from muster.strategies.documents import paths
+from muster.webhook import kubeyaml
+from muster.webhook.doctor import diagnoses
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.expectations import Right
+from muster.webhook.doctor.installations import Installation, Options
+from muster.webhook.doctor.permissions import Need, allowed
 
 __all__ = ["CHECK", "look", "needs"]
 

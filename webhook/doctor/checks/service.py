@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from webhook.doctor import diagnoses
-from webhook.doctor.checks import deployment, webhooks
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.installations import Document, Installation, Options
-from webhook.doctor.permissions import Need
+from muster.webhook.doctor import diagnoses
+from muster.webhook.doctor.checks import deployment, webhooks
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.installations import Document, Installation, Options
+from muster.webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "judge", "look", "needs"]
 

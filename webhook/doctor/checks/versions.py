@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 
-from webhook.doctor import diagnoses, tested
-from webhook.doctor.diagnoses import Diagnosis
-from webhook.doctor.installations import Document, Installation, Options
-from webhook.doctor.permissions import Need
+from muster.webhook.doctor import diagnoses, tested
+from muster.webhook.doctor.diagnoses import Diagnosis
+from muster.webhook.doctor.installations import Document, Installation, Options
+from muster.webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "judge", "look", "needs"]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib import parse
 
-from webhook.doctor import diagnoses
-from webhook.doctor.diagnoses import Diagnosis, Severity
-from webhook.doctor.expectations import KINDS
-from webhook.doctor.installations import Document, Installation, Options
-from webhook.doctor.permissions import Need
+from muster.webhook.doctor import diagnoses
+from muster.webhook.doctor.diagnoses import Diagnosis, Severity
+from muster.webhook.doctor.expectations import KINDS
+from muster.webhook.doctor.installations import Document, Installation, Options
+from muster.webhook.doctor.permissions import Need
 
 __all__ = ["CHECK", "ELSEWHERE", "all_of", "is_elsewhere", "judge", "look", "named", "needs", "url_of"]
 

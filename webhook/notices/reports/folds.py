@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from webhook.notices.reports.outcomes import Result, Said, Subject
+from muster.webhook.notices.reports.outcomes import Result, Said, Subject
 
 __all__ = ["OUTCOMES", "Limits", "folded", "summary"]
 

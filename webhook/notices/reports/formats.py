@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.cluster import kinds, served
-from webhook.notices.reports import folds, outcomes
+from muster.webhook.cluster import kinds, served
+from muster.webhook.notices.reports import folds, outcomes
 
 __all__ = ["FORMATS", "NAME", "Format", "is_ours", "rendered"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webhook.audit.records import Record
-from webhook.notices.reports import outcomes
-from webhook.notices.reports.outcomes import Subject
+from muster.webhook.audit.records import Record
+from muster.webhook.notices.reports import outcomes
+from muster.webhook.notices.reports.outcomes import Subject
 
 __all__ = ["Pending"]
 

@@ -18,13 +18,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from webhook import backoffs
-from webhook.audit.records import Record
-from webhook.audit.redaction import doors
-from webhook.cluster import transports, writes
-from webhook.notices.reports import folds, formats, outcomes
-from webhook.notices.reports.formats import Format
-from webhook.notices.reports.queues import Pending
+from muster.webhook import backoffs
+from muster.webhook.audit.records import Record
+from muster.webhook.audit.redaction import doors
+from muster.webhook.cluster import transports, writes
+from muster.webhook.notices.reports import folds, formats, outcomes
+from muster.webhook.notices.reports.formats import Format
+from muster.webhook.notices.reports.queues import Pending
 
 __all__ = ["ReportPace", "Reports"]
 

@@ -14,7 +14,7 @@ from kubeflow.trainer.options import Annotations, Labels, Name
 
 import muster
 from muster import kubeflow
-from webhook.cluster import events
+from muster.webhook.cluster import events
 
 TRL = muster.TRLTrainer(
     model="Qwen/Qwen2.5-0.5B",

@@ -11,7 +11,7 @@ import sys
 import tinker
 from tinker.lib import queue_state_logger
 
-from sessions.demo import loop
+from muster.sessions.demo import loop
 
 queue_state_logger.PAUSE_GRACE_PERIOD = 0  # what the client waits for is said at once, not after 15 minutes
 

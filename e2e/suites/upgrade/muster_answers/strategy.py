@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterable
 
-from strategies import Changes, Finding, Job
+from muster.strategies import Changes, Finding, Job
 
 __all__ = ["AnswerStrategy"]
 

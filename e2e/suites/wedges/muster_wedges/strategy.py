@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from strategies import Changes, Finding, Job
+from muster.strategies import Changes, Finding, Job
 
 from . import mutations
 

@@ -11,7 +11,7 @@ from muster_weights.trainer.syncs import Sync
 
 __all__ = ["begin", "end", "newest", "opened", "refuse", "say"]
 
-_REFUSED, _DIFFER = "weights-refused", "weights-differ"  # as `webhook.controllers.guards` knows them
+_REFUSED, _DIFFER = "weights-refused", "weights-differ"  # as `muster.webhook.controllers.guards` knows them
 _open: list[Sync] = []
 
 

@@ -9,8 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
-from sessions.devices.client import Turn
-from sessions.devices.lines import Join
+from muster.sessions.devices.client import Turn
+from muster.sessions.devices.lines import Join
 
 path, session, size, *lies = sys.argv[1:]
 if "cuda" in lies:
