@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.strategies import Finding, Severity, error, warning
-from muster.strategies.documents import findings, paths, pods, runtimes, shapes, trainjobs
+from muster.strategies.documents import findings, paths, pods, runtimes, trainjobs
 from muster.webhook.cluster.memory import InMemoryReader
 from muster.webhook.cluster.overlay import Overlay
 from tests.support import admissions, jobs
