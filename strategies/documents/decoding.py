@@ -72,7 +72,7 @@ def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
             found = _FAULT.fullmatch(str(fault))
             if found is None:
                 raise
-            expected, path = found[1].strip(), _place(left, found[3] or "$", found[1].strip())
+            expected, path = found[1].strip(), _place(left, found[3] or "$")
             if kind not in _RUNTIMES or not (found[3] or "").endswith("[...]"):
                 misfits.append(_misfit(document, path, expected))
             if not path:
@@ -81,7 +81,7 @@ def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
     return Decoded(None, misfits)
 
 
-def _place(document: Any, told: str, expected: str) -> Path:
+def _place(document: Any, told: str) -> Path:
     """Return the place that msgspec tells; of an object of texts it tells no member, and the first misfit is meant."""
     path: list[str | int] = []
     node = document

@@ -40,7 +40,7 @@ class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """A part of an object; what it holds is only read."""
 
 
-class OwnerReference(_Object):
+class OwnerReference(_Object, frozen=True):
     """`metadata.ownerReferences[]`."""
 
     api_version: str = ""
@@ -49,7 +49,7 @@ class OwnerReference(_Object):
     uid: str = ""
 
 
-class ObjectMeta(_Object):
+class ObjectMeta(_Object, frozen=True):
     """`metadata` of an object, or of a template."""
 
     name: str = ""
@@ -60,19 +60,19 @@ class ObjectMeta(_Object):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class FieldRef(_Object):
+class FieldRef(_Object, frozen=True):
     """`valueFrom.fieldRef`."""
 
     field_path: str = ""
 
 
-class EnvVarSource(_Object):
+class EnvVarSource(_Object, frozen=True):
     """`valueFrom` of a variable; another source than `fieldRef` is known only in the pod."""
 
     field_ref: FieldRef | None = None
 
 
-class EnvVar(_Object):
+class EnvVar(_Object, frozen=True):
     """One entry of `env`: a value, or where the pod gets it from."""
 
     name: str = ""
@@ -80,27 +80,27 @@ class EnvVar(_Object):
     value_from: EnvVarSource | None = None
 
 
-class ConfigMapRef(_Object):
+class ConfigMapRef(_Object, frozen=True):
     """`envFrom[].configMapRef`."""
 
     name: str = ""
 
 
-class EnvFrom(_Object):
+class EnvFrom(_Object, frozen=True):
     """One entry of `envFrom`."""
 
     prefix: str = ""
     config_map_ref: ConfigMapRef | None = None
 
 
-class ResourceClaimUse(_Object):
+class ResourceClaimUse(_Object, frozen=True):
     """`resources.claims[]`: a claim of the pod, and one of its requests."""
 
     name: str = ""
     request: str = ""
 
 
-class Resources(_Object):
+class Resources(_Object, frozen=True):
     """`resources`: quantities by resource name, and the claims of the pod that are used."""
 
     limits: Anything = {}
@@ -108,7 +108,7 @@ class Resources(_Object):
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
-class Container(_Object):
+class Container(_Object, frozen=True):
     """A container; `command` and `args` are None where the image's own, or a runtime's, are taken."""
 
     name: str = ""
@@ -122,7 +122,7 @@ class Container(_Object):
     security_context: Anything = {}
 
 
-class PodClaim(_Object):
+class PodClaim(_Object, frozen=True):
     """`resourceClaims[]` of a pod."""
 
     name: str = ""
@@ -130,13 +130,13 @@ class PodClaim(_Object):
     resource_claim_template_name: str = ""
 
 
-class Named(_Object):
+class Named(_Object, frozen=True):
     """An entry of which only the name is read, such as a scheduling gate."""
 
     name: str = ""
 
 
-class Toleration(_Object):
+class Toleration(_Object, frozen=True):
     """`tolerations[]`."""
 
     key: str = ""
@@ -145,13 +145,13 @@ class Toleration(_Object):
     effect: str = ""
 
 
-class Spread(_Object):
+class Spread(_Object, frozen=True):
     """`topologySpreadConstraints[]`."""
 
     topology_key: str = ""
 
 
-class Expression(_Object):
+class Expression(_Object, frozen=True):
     """`matchExpressions[]`."""
 
     key: str = ""
@@ -159,14 +159,14 @@ class Expression(_Object):
     values: tuple[str, ...] = ()
 
 
-class Selector(_Object):
+class Selector(_Object, frozen=True):
     """`labelSelector`."""
 
     match_labels: Texts = {}
     match_expressions: tuple[Expression, ...] = ()
 
 
-class NodeTerm(_Object):
+class NodeTerm(_Object, frozen=True):
     """`nodeSelectorTerms[]`."""
 
     match_labels: Texts = {}
@@ -174,7 +174,7 @@ class NodeTerm(_Object):
     match_fields: tuple[Anything, ...] = ()
 
 
-class NodeSelector(_Object):
+class NodeSelector(_Object, frozen=True):
     """A required node affinity."""
 
     node_selector_terms: tuple[NodeTerm, ...] = ()
@@ -183,26 +183,26 @@ class NodeSelector(_Object):
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class NodeAffinity(_Object):
+class NodeAffinity(_Object, frozen=True):
     """`affinity.nodeAffinity`."""
 
     required: NodeSelector = msgspec.field(name=_REQUIRED, default=NodeSelector())
 
 
-class PodTerm(_Object):
+class PodTerm(_Object, frozen=True):
     """A term of a required affinity between pods."""
 
     topology_key: str = ""
     label_selector: Selector = Selector()
 
 
-class PodAffinity(_Object):
+class PodAffinity(_Object, frozen=True):
     """`affinity.podAffinity` and `affinity.podAntiAffinity`."""
 
     required: tuple[PodTerm, ...] = msgspec.field(name=_REQUIRED, default=())
 
 
-class Affinity(_Object):
+class Affinity(_Object, frozen=True):
     """`affinity`."""
 
     node_affinity: NodeAffinity = NodeAffinity()
@@ -210,7 +210,7 @@ class Affinity(_Object):
     pod_anti_affinity: PodAffinity = PodAffinity()
 
 
-class PodSpec(_Object):
+class PodSpec(_Object, frozen=True):
     """A pod spec."""
 
     containers: tuple[Container, ...] = ()
@@ -225,21 +225,21 @@ class PodSpec(_Object):
     affinity: Affinity = Affinity()
 
 
-class TemplateMeta(_Object):
+class TemplateMeta(_Object, frozen=True):
     """`metadata` of a template."""
 
     labels: Texts = {}
     annotations: Texts = {}
 
 
-class PodTemplate(_Object):
+class PodTemplate(_Object, frozen=True):
     """A pod template."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: PodSpec = PodSpec()
 
 
-class JobSpec(_Object):
+class JobSpec(_Object, frozen=True):
     """`template.spec` of a replicated job."""
 
     parallelism: int | None = None
@@ -247,21 +247,21 @@ class JobSpec(_Object):
     template: PodTemplate = PodTemplate()
 
 
-class Job(_Object):
+class Job(_Object, frozen=True):
     """`template` of a replicated job: a Kubernetes Job."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: JobSpec = JobSpec()
 
 
-class DependsOn(_Object):
+class DependsOn(_Object, frozen=True):
     """`dependsOn[]` of a replicated job."""
 
     name: str = ""
     status: str = ""
 
 
-class ReplicatedJob(_Object):
+class ReplicatedJob(_Object, frozen=True):
     """One entry of `replicatedJobs`."""
 
     name: str = ""
@@ -270,7 +270,7 @@ class ReplicatedJob(_Object):
     depends_on: tuple[DependsOn, ...] = ()
 
 
-class Network(_Object):
+class Network(_Object, frozen=True):
     """`network` of a JobSet."""
 
     subdomain: str = ""
@@ -278,7 +278,7 @@ class Network(_Object):
     publish_not_ready_addresses: bool | None = None
 
 
-class Coordinator(_Object):
+class Coordinator(_Object, frozen=True):
     """`coordinator` of a JobSet."""
 
     replicated_job: str = ""
@@ -286,26 +286,26 @@ class Coordinator(_Object):
     pod_index: int = 0
 
 
-class ClaimSpec(_Object):
+class ClaimSpec(_Object, frozen=True):
     """`spec` of a claim for a volume."""
 
     access_modes: tuple[str, ...] = ()
 
 
-class ClaimTemplate(_Object):
+class ClaimTemplate(_Object, frozen=True):
     """`volumeClaimPolicies[].templates[]`."""
 
     metadata: Named = Named()
     spec: ClaimSpec = ClaimSpec()
 
 
-class VolumeClaimPolicy(_Object):
+class VolumeClaimPolicy(_Object, frozen=True):
     """`volumeClaimPolicies[]`."""
 
     templates: tuple[ClaimTemplate, ...] = ()
 
 
-class JobSetSpec(_Object):
+class JobSetSpec(_Object, frozen=True):
     """`spec` of a JobSet."""
 
     network: Network = Network()
@@ -314,14 +314,14 @@ class JobSetSpec(_Object):
     volume_claim_policies: tuple[VolumeClaimPolicy, ...] = ()
 
 
-class JobSet(_Object):
+class JobSet(_Object, frozen=True):
     """A JobSet (`jobset.x-k8s.io/v1alpha2`)."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSetSpec = JobSetSpec()
 
 
-class RuntimeRef(_Object):
+class RuntimeRef(_Object, frozen=True):
     """`spec.runtimeRef` of a TrainJob."""
 
     name: str = ""
@@ -329,7 +329,7 @@ class RuntimeRef(_Object):
     api_group: str | None = None
 
 
-class Trainer(_Object):
+class Trainer(_Object, frozen=True):
     """`spec.trainer` of a TrainJob: `command` and `args` replace the runtime's."""
 
     image: str = ""
@@ -341,60 +341,60 @@ class Trainer(_Object):
     resource_claims_per_node: tuple[PodClaim, ...] = ()
 
 
-class PatchedPod(_Object):
+class PatchedPod(_Object, frozen=True):
     """A pod template inside a patch."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: PodSpec = PodSpec()
 
 
-class PatchedJobSpec(_Object):
+class PatchedJobSpec(_Object, frozen=True):
     """`template.spec` of a replicated job inside a patch."""
 
     template: PatchedPod = PatchedPod()
 
 
-class PatchedJob(_Object):
+class PatchedJob(_Object, frozen=True):
     """`template` of a replicated job inside a patch."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: PatchedJobSpec = PatchedJobSpec()
 
 
-class PatchedReplicatedJob(_Object):
+class PatchedReplicatedJob(_Object, frozen=True):
     """One entry of `replicatedJobs` inside a patch."""
 
     name: str = ""
     template: PatchedJob = PatchedJob()
 
 
-class PatchedJobSetSpec(_Object):
+class PatchedJobSetSpec(_Object, frozen=True):
     """A JobSetSpec inside a patch."""
 
     replicated_jobs: tuple[PatchedReplicatedJob, ...] = ()
 
 
-class PatchedJobSet(_Object):
+class PatchedJobSet(_Object, frozen=True):
     """The JobSet template inside a patch."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: PatchedJobSetSpec = PatchedJobSetSpec()
 
 
-class PatchedRuntime(_Object):
+class PatchedRuntime(_Object, frozen=True):
     """`runtimePatches[].trainingRuntimeSpec`."""
 
     template: PatchedJobSet = PatchedJobSet()
 
 
-class RuntimePatch(_Object):
+class RuntimePatch(_Object, frozen=True):
     """`spec.runtimePatches[]`: who patches the runtime of one TrainJob, and how."""
 
     manager: str = ""
     training_runtime_spec: PatchedRuntime = PatchedRuntime()
 
 
-class PodTemplateOverride(_Object):
+class PodTemplateOverride(_Object, frozen=True):
     """`spec.podTemplateOverrides[]` (Trainer 2.1 and 2.2)."""
 
     target_jobs: tuple[Named, ...] = ()
@@ -402,13 +402,13 @@ class PodTemplateOverride(_Object):
     spec: PodSpec = PodSpec()
 
 
-class PodSpecOverride(PodSpec):
+class PodSpecOverride(PodSpec, frozen=True):
     """`spec.podSpecOverrides[]` (Trainer 2.0)."""
 
     target_jobs: tuple[Named, ...] = ()
 
 
-class TrainJobSpec(_Object):
+class TrainJobSpec(_Object, frozen=True):
     """`spec` of a TrainJob."""
 
     runtime_ref: RuntimeRef = RuntimeRef()
@@ -418,48 +418,48 @@ class TrainJobSpec(_Object):
     pod_spec_overrides: tuple[PodSpecOverride, ...] = ()
 
 
-class TrainJob(_Object):
+class TrainJob(_Object, frozen=True):
     """A TrainJob (`trainer.kubeflow.org/v1alpha1`)."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: TrainJobSpec = TrainJobSpec()
 
 
-class MLPolicy(_Object):
+class MLPolicy(_Object, frozen=True):
     """`spec.mlPolicy` of a runtime."""
 
     num_nodes: int | None = None
     torch: Anything | None = None
 
 
-class JobSetTemplate(_Object):
+class JobSetTemplate(_Object, frozen=True):
     """`spec.template` of a runtime."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: JobSetSpec = JobSetSpec()
 
 
-class RuntimeSpec(_Object):
+class RuntimeSpec(_Object, frozen=True):
     """`spec` of a runtime."""
 
     ml_policy: MLPolicy = MLPolicy()
     template: JobSetTemplate = JobSetTemplate()
 
 
-class Runtime(_Object):
+class Runtime(_Object, frozen=True):
     """A TrainingRuntime, a ClusterTrainingRuntime, or the snapshot of one."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: RuntimeSpec = RuntimeSpec()
 
 
-class Namespace(_Object):
+class Namespace(_Object, frozen=True):
     """A Namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
-class Taint(_Object):
+class Taint(_Object, frozen=True):
     """`spec.taints[]` of a Node."""
 
     key: str = ""
@@ -467,19 +467,19 @@ class Taint(_Object):
     effect: str = ""
 
 
-class NodeSpec(_Object):
+class NodeSpec(_Object, frozen=True):
     """`spec` of a Node."""
 
     taints: tuple[Taint, ...] = ()
 
 
-class NodeStatus(_Object):
+class NodeStatus(_Object, frozen=True):
     """`status` of a Node."""
 
     allocatable: Anything = {}
 
 
-class Node(_Object):
+class Node(_Object, frozen=True):
     """A Node."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -487,7 +487,7 @@ class Node(_Object):
     status: NodeStatus = NodeStatus()
 
 
-class DeviceRequest(_Object):
+class DeviceRequest(_Object, frozen=True):
     """`exactly` of a device request, or an entry of its `firstAvailable`."""
 
     count: int | None = None
@@ -495,52 +495,52 @@ class DeviceRequest(_Object):
     device_class_name: str = ""
 
 
-class ClaimRequest(_Object):
+class ClaimRequest(_Object, frozen=True):
     """`devices.requests[]` of a claim."""
 
     exactly: DeviceRequest | None = None
     first_available: tuple[DeviceRequest, ...] = ()
 
 
-class ClaimDevices(_Object):
+class ClaimDevices(_Object, frozen=True):
     """`devices` of a claim."""
 
     requests: tuple[ClaimRequest, ...] = ()
 
 
-class DeviceClaimSpec(_Object):
+class DeviceClaimSpec(_Object, frozen=True):
     """`spec` of a ResourceClaim."""
 
     devices: ClaimDevices = ClaimDevices()
 
 
-class ResourceClaim(_Object):
+class ResourceClaim(_Object, frozen=True):
     """A ResourceClaim (`resource.k8s.io/v1`)."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: DeviceClaimSpec = DeviceClaimSpec()
 
 
-class ResourceClaimTemplateSpec(_Object):
+class ResourceClaimTemplateSpec(_Object, frozen=True):
     """`spec` of a ResourceClaimTemplate."""
 
     spec: DeviceClaimSpec = DeviceClaimSpec()
 
 
-class ResourceClaimTemplate(_Object):
+class ResourceClaimTemplate(_Object, frozen=True):
     """A ResourceClaimTemplate (`resource.k8s.io/v1`)."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
 
-class DeviceClassSpec(_Object):
+class DeviceClassSpec(_Object, frozen=True):
     """`spec` of a DeviceClass."""
 
     extended_resource_name: str = ""
 
 
-class DeviceClass(_Object):
+class DeviceClass(_Object, frozen=True):
     """A DeviceClass (`resource.k8s.io/v1`)."""
 
     metadata: ObjectMeta = ObjectMeta()
