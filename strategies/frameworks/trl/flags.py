@@ -7,13 +7,12 @@ command lines.
 from __future__ import annotations
 
 import functools
-import json
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Literal, TypeAlias, TypedDict, cast
 
+from muster.strategies import upstream
 from muster.strategies.launches.guesses import Guesses
 
 __all__ = [
@@ -117,10 +116,8 @@ class Flags:
         return self.spellings[start:end]
 
 
-@functools.cache
 def _table() -> _Table:
-    text = resources.files(__package__).joinpath("flags.json").read_text(encoding="utf-8")
-    return cast("_Table", json.loads(text))
+    return cast("_Table", upstream.data("trl", "flags"))
 
 
 @functools.cache
