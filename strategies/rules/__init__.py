@@ -10,7 +10,7 @@ A row is an entry `[[row]]` of `strategies/upstream/<package>/<version>/rows.tom
 * exactly one relation: a condition on other settings, `needs = { … }` (all hold) or `excludes = { … }` (not all hold),
   which asks nothing of a flag that is off or none; or one of the tests below on the flag itself.
 * `message`, a predicate whose subject is the flag, `rule`, `source` (the file of upstream that refuses), and
-  `level = "warning"` or `"note"`. In the message `{value}` is the value that is wrong, and `{x}` or `{x * y}` a
+  `level = "warning"` or `"note"`, or `doubt = { … }`, conditions under which an error is a warning. In the message `{value}` is the value that is wrong, and `{x}` or `{x * y}` a
   setting or an expression.
 * the proof: `refused`, a command line that upstream refuses, `taken`, its twin that it takes, and `proof`, which part
   of upstream says so (`tests/contract/proofs` has the parts); `proof = "none"` needs a `reason`. `facts = { … }` are

@@ -1,7 +1,7 @@
 """Whether vLLM takes command lines: run by a python that has vllm, once for many lines; no GPU, no network.
 
-Reads {"gpus": count, "lines": [[word, ...], ...]} on stdin, each line the words behind `vllm serve`, `NAME=value` before
-them for variables. Prints for each "" where vLLM comes to the place where it would start its engine, else the first
+Reads {"gpus": count, "lines": [[word, ...], ...]} on stdin, each line `vllm serve` and its words, with `NAME=value`
+before them for variables. Prints for each "" where vLLM comes to the place where it would start its engine, else the first
 line of what it says. That place lies behind its parser, `validate_parsed_serve_args`, `ServeSubcommand.cmd` and all of
 `AsyncEngineArgs.create_engine_config`; all four are vLLM's own, and only what opens ports or starts processes is
 replaced.
@@ -95,6 +95,9 @@ def pretend(count: int) -> None:
         is_integrated_gpu = classmethod(lambda *_args, **_named: False)
 
     platforms._current_platform = Pretended()
+    kernels: Any = importlib.import_module("vllm._custom_ops")
+    for name in filter(lambda each: "supports" in each, dir(kernels)):
+        setattr(kernels, name, lambda *_args: False)
     registry: Any = importlib.import_module("vllm.model_executor.models.registry")
     registry._run_in_subprocess = lambda inspect: inspect()
     registry._LazyRegisteredModel._save_modelinfo_to_cache = lambda *_args: None
@@ -121,14 +124,14 @@ def stop_before_engines(serve: Any) -> None:
 
 def ask(serve: Any, parser: Any, words: list[str]) -> str:
     """What vLLM says to one command line, "" for nothing."""
-    count = next((index for index, word in enumerate(words) if "=" not in word or word.startswith("-")), len(words))
+    count = words.index("vllm")
     variables = dict(word.split("=", 1) for word in words[:count])
     os.environ.update(variables)
     command = serve.ServeSubcommand()
     said: BaseException
     try:
         with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-            args = parser.parse_args(["serve", *words[count:]])
+            args = parser.parse_args(words[count + 1 :])
             command.validate(args)
             command.cmd(args)
     except ReachedError:
