@@ -50,7 +50,7 @@ def judge(rows: Rows, view: View) -> Iterator[Finding]:
     """Yield a finding for each row that the settings break."""
     written = view.written()
     for name in written:
-        for row in rows.by_flag.get(name, ()):
+        for row in rows.of(name):
             yield from _judged(row, view, written)
     for row in rows.always:
         yield from _judged(row, view, written)
@@ -64,7 +64,7 @@ def _judged(row: Row, view: View, written: Collection[str]) -> Iterator[Finding]
     if wrong is UNKNOWN:
         return
     place = next((name for name in row.at if name in written), row.at[0] if row.at else row.flag)
-    message = _PLACEHOLDER.sub(lambda found: _told(found[1], wrong, view), row.message)
+    message = _PLACEHOLDER.sub(lambda found: _told(found[1], row, wrong, view), row.message)
     if row.relation == "one_of":
         message += _hint(wrong, cast("Collection[object]", row.operand))
     shown = view.shown(place, wrong if place == row.flag else view.value(place))
@@ -231,10 +231,12 @@ def _atom(name: str, view: View) -> Value:
     return len(found) if isinstance(found, list) else 0 if found in (None, "") else 1
 
 
-def _told(name: str, wrong: Value, view: View) -> str:
+def _told(name: str, row: Row, wrong: Value, view: View) -> str:
     """Return what stands in a message for a placeholder."""
     if name == "value":
         return _text(wrong)
+    if name == "allowed":
+        return ", ".join(map(str, _values(row.operand)))
     found = view.value(name)
     if found is None or found is UNKNOWN:
         number = _evaluated(name, view)
