@@ -39,7 +39,6 @@ class Circumstances:
         authors: who wrote which argument of a bare launch, None for one inside a wrapper.
         generation: the bound of the GPUs of its nodes, None where no label of them says one.
         pods: how many pods start the same, 0 where that is not judged.
-        servers: how many servers the container starts.
         memory: memory limit of the container in GiB, None for none, or where that is not judged.
         shared_memory: GiB that fit into /dev/shm, None where they are not known.
     """
@@ -53,7 +52,6 @@ class Circumstances:
     authors: Authors | None = None
     generation: Generation | None = None
     pods: int = 0
-    servers: int = 1
     memory: float | None = None
     shared_memory: float | None = None
 
@@ -151,10 +149,8 @@ def _typed(kind: str, text: str) -> Value:
     if special == "none" and text in ("", "None"):
         return None
     if kind in ("int", "float"):
-        if len(text) > _LONGEST:
-            return UNKNOWN
         try:
-            return int(text) if kind == "int" else float(text)
+            return UNKNOWN if len(text) > _LONGEST else int(text) if kind == "int" else float(text)
         except ValueError:
             return UNKNOWN
     if kind == "count":
@@ -254,7 +250,6 @@ _FACTS: Mapping[str, Callable[[ServeView], Value]] = {
     "remedy": _remedy,
     "replicas_elsewhere": lambda view: gpu_shares.has_replicas_elsewhere(view.server),
     "rust_frontend": lambda view: view.server.is_set("VLLM_USE_RUST_FRONTEND"),
-    "servers": lambda view: view.around.servers,
     "shared_memory": lambda view: _known(view.around.shared_memory),
     "used": lambda view: _known(gpu_shares.used(view.server)),
     "version": lambda _: vllm_flags.version(),

@@ -125,7 +125,8 @@ class VLLMStrategy:
         around = _circumstances(job, site, found)
         for server in found:
             yield from serve_checks.check(server, site, around)
-        for server, flag, message in (*_numbered(job, found), *_crowded(job, found)):
+        alike = engine_pods.alike(found, topologies.pods_of(job))
+        for server, flag, message in (*alike, *_numbered(job, found), *_crowded(job, found)):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
             yield warning(serve_view.place(server, site, flag), shown, message, rule="vllm/meeting")
         if not site.command and site.args[:2] == ("vllm", "serve") and _image(job)[1].startswith(_UPSTREAM):
@@ -209,7 +210,6 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
         authors=authors.Authors(site, job, bare) if bare else None,
         generation=capabilities.bound(job),
         pods=topologies.pods_of(job),
-        servers=len(found),
         memory=_memory(place),
         shared_memory=room / _GIB if room else None,
     )

@@ -15,8 +15,8 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import paths, pods
 from muster.strategies.documents.findings import note, warning
 from muster.strategies.documents.paths import Absent
-from muster.strategies.frameworks.samplers import completions, transfers
-from muster.strategies.frameworks.samplers.pairs import ENV, Pair
+from muster.strategies.frameworks.samplers import sampler_completions, weight_transfers
+from muster.strategies.frameworks.samplers.role_pairs import ENV, Pair
 from muster.strategies.frameworks.vllm import health_probes, serve_arguments
 from muster.strategies.launches.sites import Site
 
@@ -79,20 +79,20 @@ def complete(pair: Pair, changes: Changes) -> None:
         _add_env(changes, pair.node, (ENV, pair.host, reason))
     _add_folder(pair, changes)
     _add_flags(pair, changes)
-    for entry in completions.list_env(pair):
+    for entry in sampler_completions.list_env(pair):
         _add_env(changes, pair.sampler.place, entry)
     _add_probes(pair, changes)
 
 
 def _add_folder(pair: Pair, changes: Changes) -> None:
     """Let the training send weights by files, where only the sampler's runtime says so."""
-    mine, theirs = transfers.folders(pair)
+    mine, theirs = weight_transfers.folders(pair)
     if theirs and not mine and pair.is_asked and not serve_arguments.hidden(theirs):
-        _add_env(changes, pair.node, (transfers.FOLDER, theirs, "the sampler reads weights from this folder"))
+        _add_env(changes, pair.node, (weight_transfers.FOLDER, theirs, "the sampler reads weights from this folder"))
 
 
 def _add_flags(pair: Pair, changes: Changes) -> None:
-    found, site = completions.list_flags(pair), pair.sampler.site
+    found, site = sampler_completions.list_flags(pair), pair.sampler.site
     if not found:
         return
     words: Sequence[str] = [word for flag in found for word in flag.words]
