@@ -22,9 +22,9 @@ from muster.strategies.frameworks.samplers import (
     weight_transfers,
 )
 from muster.strategies.frameworks.samplers.pair_additions import waits
-from muster.strategies.frameworks.samplers.role_pairs import ENV, OWN_POD, PORT, Pair, is_path, last_name, same_model
+from muster.strategies.frameworks.samplers.role_pairs import ENV, OWN_POD, Pair, is_path, last_name, same_model
 from muster.strategies.frameworks.vllm.serve_view import Circumstances, ServeView
-from muster.strategies.frameworks.vllm.vllm_servers import Server
+from muster.strategies.frameworks.vllm.vllm_servers import PORT, Server
 from muster.strategies.rules import UNKNOWN, Value, judge
 from muster.strategies.rules.rule_rows import Rows
 

@@ -27,10 +27,8 @@ __all__ = ["ENV", "OWN_POD", "Pair", "asking", "find"]
 
 ENV = "MUSTER_SAMPLER"
 """Variable of the training container: the host name of the sampler's pod."""
-PORT = 8000
 
 OWN_POD = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104  # compared, never listened at
-_LAST_PORT = 65535
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})", re.ASCII)
 _WORD = re.compile(r"[a-z]+")
 _CALLED = frozenset({"sampler", "samplers", "rollout", "rollouts", "generator", "generators", "actor", "actors"})
@@ -121,11 +119,7 @@ class Pair:
         server = self.sampler.server
         if server is None or server.parsed.config is not None:
             return None
-        text: str | None = server.text("port") or str(PORT)
-        if text and text.startswith("$(") and text.endswith(")"):
-            text = None if names.is_written(text[2:-1]) else server.env.get(text[2:-1])
-        written = int(text) if text and text.isdecimal() and len(text) <= len("65535") else 0
-        return written if 0 < written <= _LAST_PORT else None
+        return None if names.is_written((server.text("port") or "")[2:-1]) else server.port
 
     @property
     def url(self) -> str | None:

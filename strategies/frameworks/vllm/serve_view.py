@@ -15,7 +15,7 @@ from muster.strategies.frameworks.vllm.vllm_servers import Server
 from muster.strategies.launches import topologies
 from muster.strategies.launches.sites import Site
 from muster.strategies.platform.generations import Generation
-from muster.strategies.rules import UNKNOWN, Value, from_json, member
+from muster.strategies.rules import UNKNOWN, Value, member
 
 __all__ = ["Circumstances", "ServeView", "place"]
 
@@ -131,7 +131,12 @@ class ServeView:
             return False if name in self.server.parsed.off else found.default if found else None
         if serve_arguments.hidden(text) or name in self.server.parsed.dotted:
             return UNKNOWN
-        return True if found.nargs == 0 else _typed(found.kind, text)
+        try:
+            value = True if found.nargs == 0 else serve_arguments.convert(found.kind, text)
+        except ValueError:
+            return UNKNOWN
+        unread = isinstance(value, str) and found.kind.startswith("json")
+        return UNKNOWN if unread or (isinstance(value, int) and len(text) > _LONGEST) else value
 
 
 def place(server: Server, site: Site, flag: str) -> str:
@@ -141,24 +146,6 @@ def place(server: Server, site: Site, flag: str) -> str:
 
 def _known(found: float | bool | None) -> Value:
     return UNKNOWN if found is None else found
-
-
-def _typed(kind: str, text: str) -> Value:
-    """Return a value as vLLM's parser converts it, UNKNOWN where it does not."""
-    kind, _, special = kind.partition("|")
-    if special == "none" and text in ("", "None"):
-        return None
-    if kind in ("int", "float"):
-        try:
-            return UNKNOWN if len(text) > _LONGEST else int(text) if kind == "int" else float(text)
-        except ValueError:
-            return UNKNOWN
-    if kind == "count":
-        return text if special == "auto" and text.lower() == "auto" else _known(serve_arguments.count(text))
-    if kind in ("json", "object"):
-        found = from_json(text)
-        return UNKNOWN if isinstance(found, str) and kind == "json" else found
-    return text
 
 
 def _shape(view: ServeView) -> model_shapes.Shape:
