@@ -56,6 +56,9 @@ def refused(case: dict[str, Any], argv: list[str]) -> str:
 def main() -> None:
     """Answer every line."""
     warnings.simplefilter("ignore")
+    # torchtune, which is installed beside, needs an older torchao than peft takes; TRL alone has none.
+    for module in ("peft.import_utils", "peft.tuners.lora.torchao"):
+        importlib.import_module(module).is_torchao_available = lambda: False
     request = json.load(sys.stdin)
     sys.path.insert(0, request["path"])
     answers = []
