@@ -13,8 +13,8 @@ A row is an entry `[[row]]` of `strategies/upstream/<package>/<version>/rows.tom
   `level = "warning"` or `"note"`. In the message `{value}` is the value that is wrong, `{allowed}` what `one_of` has,
   and `{x}` or `{x * y}` a setting or an expression.
 * the proof: `refused`, a command line that upstream refuses, `says`, words of its refusal, `taken`, its twin that it
-  takes, and `proof`, which part of upstream is asked (`tests/contract/proofs` has the parts). With `proof = "none"` only Muster itself is asked, and
-  `reason` says why. `facts = { … }` are those that the lines assume, such as `on_cpu = true`.
+  takes, and `proof`, which part of upstream is asked (`tests/contract/proofs` has the parts). With `proof = "none"`
+  only Muster itself is asked, and `reason` says why. `facts = { … }` are those that the lines assume.
 
 Tests: `one_of`, `none_of` (values); `min`, `max`, `above`, `below`, `divides`, `multiple_of`, `length`, `same_as`
 (expressions); `matches` (a regular expression for the whole text); `whole = true` (a whole number); `json = true` (a
