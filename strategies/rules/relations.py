@@ -68,7 +68,8 @@ def _judged(row: Row, view: View, written: Collection[str]) -> Iterator[Finding]
     if row.relation == "one_of":
         message += _hint(wrong, cast("Collection[object]", row.operand))
     shown = view.shown(place, wrong if place == row.flag else view.value(place))
-    yield _REPORTS[row.severity](view.field(place), shown, message, rule=row.rule)
+    doubtful = bool(row.doubt) and _all_hold(row.doubt, view) is not False
+    yield _REPORTS[Severity.WARNING if doubtful else row.severity](view.field(place), shown, message, rule=row.rule)
 
 
 def _wrong(row: Row, value: Value, view: View) -> Value:
@@ -245,8 +246,8 @@ def _told(name: str, row: Row, wrong: Value, view: View) -> str:
 
 def _text(value: Value) -> str:
     if isinstance(value, float):
-        return f"{value:g}" if value != int(value) else str(int(value))
-    return beginning(" ".join(map(_text, value)) if isinstance(value, list) else str(value), _LONGEST)
+        return str(value).removesuffix(".0")
+    return beginning(" ".join(map(_text, value)) if isinstance(value, list) else str(value), _SHOWN)
 
 
 def _hint(wrong: Value, allowed: Collection[object]) -> str:
@@ -255,5 +256,5 @@ def _hint(wrong: Value, allowed: Collection[object]) -> str:
 
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
-_LONGEST, _NEAR = 60, 0.7
+_LONGEST, _SHOWN, _NEAR = 60, 200, 0.7
 _REPORTS = {Severity.ERROR: error, Severity.WARNING: warning, Severity.NOTE: note}

@@ -6,7 +6,7 @@ import functools
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from muster.strategies import upstream
@@ -34,6 +34,7 @@ class Row:
         relation: name of the relation.
         operand: what the relation compares with, conditions for `needs` and `excludes`.
         when: alternatives, of which one has to hold; empty for always.
+        doubt: what makes a finding a warning that else denies the job; empty for nothing.
     """
 
     flag: str
@@ -42,6 +43,7 @@ class Row:
     rule: str
     message: str
     when: tuple[Conditions, ...] = ()
+    doubt: Conditions = field(default_factory=dict)
     at: tuple[str, ...] = ()
     severity: Severity = Severity.ERROR
     always: bool = False
@@ -110,6 +112,7 @@ def _row(written: Mapping[str, object], flag: str) -> Row:
         rule=str(written["rule"]),
         message=str(written["message"]),
         when=cast("tuple[Conditions, ...]", tuple(when) if isinstance(when, list) else (when,) if when else ()),
+        doubt=cast("Conditions", written.get("doubt", {})),
         at=tuple(cast("list[str]", written.get("at", ()))),
         severity=Severity(written.get("level", "error")),
         always=written.get("always") is True,

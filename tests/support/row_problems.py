@@ -8,7 +8,7 @@ from muster.strategies.rules import rule_rows
 
 _CONDITIONAL = ("not", "written")
 _TEXTS = ("rule", "message", "source", "refused", "taken", "says", "proof", "reason", "level")
-_KEYS = frozenset({*_TEXTS, *rule_rows.RELATIONS, "flag", "when", "at", "always", "facts"})
+_KEYS = frozenset({*_TEXTS, *rule_rows.RELATIONS, "flag", "when", "at", "always", "facts", "doubt"})
 _LISTS = ("one_of", "none_of", "members")
 
 
@@ -26,6 +26,7 @@ def of_row(written: Mapping[str, object]) -> Iterator[str]:
     when = written.get("when", {})
     for each in when if isinstance(when, list) else [when]:
         yield from _conditions("when", each)
+    yield from _conditions("doubt", written.get("doubt", {}))
     if written.get("level", "warning") not in ("warning", "note"):
         yield "level is neither warning nor note"
     if not (written.get("refused") and written.get("taken")):

@@ -14,10 +14,10 @@ import json
 from typing import Any
 
 from muster.strategies.documents import pods
-from muster.strategies.frameworks.samplers import pairs
-from muster.strategies.frameworks.samplers.pairs import Pair
-from muster.strategies.frameworks.vllm import parsing
-from muster.strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.samplers import role_pairs
+from muster.strategies.frameworks.samplers.role_pairs import Pair
+from muster.strategies.frameworks.vllm import serve_arguments
+from muster.strategies.frameworks.vllm.vllm_servers import Server
 from muster.strategies.jobs.jobs import Job, remembered_for_place
 
 __all__ = ["FILES", "FLAG", "FOLDER", "backend", "config", "folder", "folders", "is_nccl", "sends_files"]
@@ -31,7 +31,7 @@ _COLLECTIVE = frozenset({"nccl", "nccl_m2n", "sparse_nccl"})
 
 def backend(server: Server | None) -> str | None:
     """Return the backend that a sampler names: "" for none, None where it cannot be seen."""
-    if server is None or server.open or parsing.hidden(server.text(FLAG) or ""):
+    if server is None or server.open or serve_arguments.hidden(server.text(FLAG) or ""):
         return None
     written = server.text(FLAG)
     if written is None:
@@ -71,7 +71,7 @@ def _first(pair: Pair) -> str:
     key, state = (_first, pair.sampler.place.job_path), pair.job.changes.count
     kept = pair.job.memory.get(key)
     if kept is None or kept[0] != state:
-        kept = pair.job.memory[key] = (state, next(filter(None, map(_mine, pairs.asking(pair))), ""))
+        kept = pair.job.memory[key] = (state, next(filter(None, map(_mine, role_pairs.asking(pair))), ""))
     return str(kept[1])
 
 
