@@ -2,7 +2,8 @@
 
 A folder of a version holds tables that are generated from the package itself (`flags.json`, …) and `rows.toml`, rules
 with their proofs, whose form `muster.strategies.rules` explains. `<package>/shipped` names the version that our images
-have; nothing in Python names one. A file is read once in a process, and not before it is needed.
+have; nothing in Python names one. A file is read once in a process, and not before it is needed. `make upstream` takes
+in a version (`tools/upstream`); a table that says `like` is a JSON merge patch (RFC 7386) over that of another version.
 """
 
 from __future__ import annotations
@@ -34,7 +35,18 @@ def data(package: str, name: str, version: str = "") -> object:
     Raises:
         FileNotFoundError: this version has no such table.
     """
-    return json.loads(text(package, f"{name}.json", version))
+    found: object = json.loads(text(package, f"{name}.json", version))
+    if isinstance(found, dict) and "like" in found:
+        return _merged(data(package, name, found.pop("like")), found)
+    return found
+
+
+def _merged(base: object, patch: object) -> object:
+    if not isinstance(patch, dict):
+        return patch
+    kept = base if isinstance(base, dict) else {}
+    own = {name: _merged(kept.get(name), each) for name, each in patch.items() if each is not None}
+    return {**{name: each for name, each in kept.items() if name not in patch}, **own}
 
 
 @functools.cache

@@ -1,14 +1,23 @@
 package main
 
 import (
+	"flag"
 	"runtime/debug"
 	"strings"
 )
 
-// newest is the Trainer whose cases are the files `cases.json`; those of an older one hold only what it answers otherwise.
-const newest = "2.3"
+var (
+	whole   = flag.Bool("whole", false, "write every answer into cases.json, not only those that differ from that file's")
+	injects = flag.Bool("injects", false, "its runtimes have mlPolicy.torch.envInjection")
+	patches = flag.String("patches", "runtimePatches", "the member of a TrainJob that changes its pods")
+)
 
-// release is the version of the Trainer module that this program was built with: v2.1.0.
+// older says that numbers of processes may be words, and that a TrainJob has labels and annotations of its own.
+func older() bool {
+	return *patches != "runtimePatches"
+}
+
+// release is the version of the Trainer module that this program was built with.
 func release() string {
 	info, _ := debug.ReadBuildInfo()
 	for _, module := range info.Deps {
@@ -19,12 +28,12 @@ func release() string {
 	return ""
 }
 
-// minor is the release without its patch: 2.1.
+// minor is the release without its patch.
 func minor() string {
 	return strings.Join(strings.Split(strings.TrimPrefix(release(), "v"), ".")[:2], ".")
 }
 
-// policies are values of mlPolicy.torch.numProcPerNode, which Trainer 2.2 removed.
+// policies are values of mlPolicy.torch.numProcPerNode, which only older Trainers have.
 func addPolicies(out map[string]document) {
 	for key, value := range map[string]any{"auto": "auto", "cpu": "cpu", "gpu": "gpu", "three": 3} {
 		policy := document{"torch": document{"numProcPerNode": value}}
@@ -34,7 +43,7 @@ func addPolicies(out map[string]document) {
 	}
 }
 
-// addPolicyCases are jobs of runtimes with a policy, and jobs whose own number is a word, as it could be until 2.1.
+// addPolicyCases are jobs of runtimes with a policy, and jobs whose own number is a word.
 func addPolicyCases(out *collector) {
 	words := []any{nil, "auto", "cpu", "gpu", 4}
 	overrides := []document{nil, gpuLimit(8), {"requests": document{"cpu": "3"}}, {"limits": document{"cpu": "7", "nvidia.com/gpu": 1}}}
@@ -67,13 +76,15 @@ func addPatchCases(out *collector) {
 		"schedulingGates": []any{document{"name": "example.org/wait"}},
 	}
 	second := document{"nodeSelector": document{"zone": "a"}, "volumes": []any{document{"name": "more", "emptyDir": document{}}}}
-	for name, pods := range map[string][]document{"one": {first}, "two of one job": {first, second}} {
+	both := map[string][]document{"one": {first}, "two of one job": {first, second}}
+	for _, name := range sortedKeys(both) {
+		pods := both[name]
 		job := trainJob("gpu4", document{"numNodes": 2})
 		spec := job["spec"].(document)
 		for index, pod := range pods {
 			addPatch(spec, index, pod)
 		}
-		if minor() < "2.2" {
+		if older() {
 			spec["labels"] = document{"queue": "a"}
 			spec["annotations"] = document{"note": "b"}
 		}
@@ -83,18 +94,18 @@ func addPatchCases(out *collector) {
 
 func addPatch(spec document, index int, pod document) {
 	target := []any{document{"name": "node"}}
-	member, entry := "runtimePatches", document{}
-	switch minor() {
-	case "2.0":
-		member, entry = "podSpecOverrides", merge(pod, document{"targetJobs": target})
-	case "2.1":
+	entry := document{}
+	switch *patches {
+	case "podSpecOverrides":
+		entry = merge(pod, document{"targetJobs": target})
+	case "podTemplateOverrides":
 		metadata := document{"labels": document{"tier": "gold"}, "annotations": document{"seen": "yes"}}
-		member, entry = "podTemplateOverrides", document{"targetJobs": target, "metadata": metadata, "spec": pod}
+		entry = document{"targetJobs": target, "metadata": metadata, "spec": pod}
 	default:
 		job := document{"name": "node", "template": document{"spec": document{"template": document{"spec": pod}}}}
 		template := document{"metadata": document{"labels": document{"queue": "a"}}, "spec": document{"replicatedJobs": []any{job}}}
 		entry = document{"manager": "example.org/" + string(rune('a'+index)), "trainingRuntimeSpec": document{"template": template}}
 	}
-	before, _ := spec[member].([]any)
-	spec[member] = append(before, entry)
+	before, _ := spec[*patches].([]any)
+	spec[*patches] = append(before, entry)
 }

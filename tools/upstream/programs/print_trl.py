@@ -1,15 +1,12 @@
-"""Prints `flags.json` of strategies/upstream/trl from the installed TRL: run by a python that has trl, never imported.
+"""Prints the tables of the installed TRL as JSON: run by a python that has trl, never imported.
 
 The table is read out of the parsers that `trl <method>`, the training scripts and `accelerate launch` build themselves,
-so an upgrade of TRL shows up as a diff of one line per flag instead of as a job that is refused or let through wrongly.
-
-    $MUSTER_TRL_PYTHON tests/contract/trl/generate.py > strategies/upstream/trl/<version>/flags.json
+so a new version shows up as a line for each flag instead of as a job that is refused or let through wrongly.
 """
 
 from __future__ import annotations
 
 import argparse
-import enum
 import importlib
 import json
 import os
@@ -17,14 +14,10 @@ import sys
 from collections.abc import Iterable
 from importlib import metadata, resources
 from pathlib import Path
-from typing import Any  # argparse actions and accelerate's namespaces are untyped at their source
 
-Entry = dict[str, Any]
-Entries = dict[str, Entry]
+from tools.upstream.programs.argparse_tables import Entries, Entry, entries
 
 DISTRIBUTIONS = ("trl", "transformers", "accelerate")
-# `bool` as an argparse type takes every word for true: it must not look like TRL's own true-or-false.
-KINDS = {"string_to_bool": "bool", "bool": "truthy", "NoneType": "str", "<lambda>": "str"}
 
 # Programs of our images that TRL's parser reads, and the module that makes it.
 PROGRAMS = {"muster_rollouts.train": "muster_rollouts.arguments"}
@@ -32,55 +25,6 @@ IMAGES = Path(__file__).parents[3] / "images"
 
 # Threads, search path and rendezvous depend on the machines, not on the preset.
 NOT_OF_PRESETS = {"MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PYTHONPATH"}
-
-
-def derived(name: str) -> list[str]:
-    """The spellings that both parsers accept for every flag: underscores, and dashes instead of underscores."""
-    return sorted({f"--{name}", f"--{name.replace('_', '-')}"})
-
-
-def plain(value: object) -> object:
-    """`value` as JSON can hold it, else None."""
-    value = value.value if isinstance(value, enum.Enum) else value
-    try:
-        json.dumps(value)
-    except TypeError:
-        return None
-    return value
-
-
-def kind(action: argparse.Action) -> str:
-    """Name of the conversion that a value goes through; `|none` where the word none is accepted too."""
-    if action.nargs == 0:
-        return "flag"
-    name = getattr(action.type, "__name__", type(action.type).__name__)
-    name = KINDS.get(name, name)
-    return f"{name}|none" if "_accept_none" in getattr(action.type, "__qualname__", "") else name
-
-
-def entry(action: argparse.Action) -> tuple[str, Entry]:
-    """One flag: its name and what a parser has to know to walk past it. Falsy facts are left out."""
-    name = next(s for s in action.option_strings if s.startswith("--")).removeprefix("--")
-    found: Entry = {"nargs": 1 if action.nargs is None else action.nargs, "type": kind(action)}
-    if action.dest != name:
-        found["dest"] = action.dest
-    if sorted(action.option_strings) != derived(name):
-        found["spellings"] = sorted(action.option_strings)
-    if action.choices is not None:
-        found["choices"] = [str(choice) for choice in action.choices]
-    if action.const not in (None, True):
-        found["bare"] = plain(action.const)
-    if action.required:
-        found["required"] = True
-    default = None if action.default is argparse.SUPPRESS else plain(action.default)
-    if default is not None and action.nargs != 0:
-        found["default"] = default
-    return name, found
-
-
-def entries(parser: argparse.ArgumentParser) -> Entries:
-    """Every flag of one parser."""
-    return dict(entry(action) for action in parser._actions if action.option_strings)
 
 
 def commands() -> tuple[list[str], list[str]]:
@@ -169,22 +113,5 @@ def table() -> Entry:
     }
 
 
-def lines(name: str, value: object, depth: int, indent: str = " ") -> str:
-    """One line per entry, sorted, down to `depth` levels of objects."""
-    key = f"{indent}{json.dumps(name)}: "
-    if depth == 0 or not isinstance(value, dict):
-        return key + json.dumps(value, sort_keys=True, ensure_ascii=True)
-    inner = ",\n".join(lines(each, value[each], depth - 1, indent + " ") for each in sorted(value))
-    return f"{key}{{\n{inner}\n{indent}}}"
-
-
-DEPTHS = {"common": 1, "launcher": 1, "methods": 2, "programs": 2, "presets": 2, "presets_env": 2}
-
-
-def dump(found: Entry) -> str:
-    """The file's text."""
-    return "{\n" + ",\n".join(lines(name, value, DEPTHS.get(name, 0)) for name, value in found.items()) + "\n}\n"
-
-
 if __name__ == "__main__":
-    sys.stdout.write(dump(table()))
+    sys.stdout.write(json.dumps({"flags": table()}))

@@ -39,11 +39,11 @@ func torchRuntimes() map[string]document {
 	add("env", nil, document{"env": []any{variable("LANG", "C"), variable("PET_NPROC_PER_NODE", "auto")}})
 	launch := document{"command": list("torchrun", "default.py"), "args": list("--epochs=1")}
 	add("command", nil, merge(launch, document{"resources": gpuLimit(2)}))
-	if minor() == newest {
+	if *injects {
 		target := document{"jobName": "node", "containerNames": list("node")}
 		add("inject-node", document{"torch": document{"envInjection": document{"targets": []any{target}}}}, nil)
 	}
-	if minor() < "2.2" {
+	if older() {
 		addPolicies(out)
 	}
 	add("claims", nil, document{"resources": document{"claims": []any{document{"name": "gpu"}}, "requests": document{"cpu": "4"}}})
@@ -62,7 +62,7 @@ func torchCases() []testCase {
 	addCounts(&out)
 	addUserFields(&out)
 	addPatchCases(&out)
-	if minor() < "2.2" {
+	if older() {
 		addPolicyCases(&out)
 	}
 	return out.cases
@@ -92,7 +92,7 @@ func addOverrides(out *collector) {
 	out.add("override", "claims with memory", "claims", document{"resourcesPerNode": overrides["memory"]})
 }
 
-// addCounts sets numNodes and numProcPerNode, wrong values included: Trainer v2.3.0 lets them pass.
+// addCounts sets numNodes and numProcPerNode, wrong values included: Trainer lets them pass.
 func addCounts(out *collector) {
 	for _, processes := range []int{1, 2, 8, 0, -1} {
 		out.add("processes", fmt.Sprintf("gpu4 numProcPerNode=%d", processes), "gpu4", document{"numProcPerNode": processes})

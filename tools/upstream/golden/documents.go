@@ -87,7 +87,7 @@ func readRuntime(folder, name string) (document, error) {
 	if err := yaml.UnmarshalStrict(raw, &out); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if minor() < "2.2" { // their JobSet has no such member
+	if older() { // their JobSet has no such member
 		delete(out["spec"].(document)["template"].(document)["spec"].(document), "volumeClaimPolicies")
 	}
 	return out, nil

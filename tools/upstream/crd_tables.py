@@ -1,40 +1,25 @@
-"""Prints webhook/cli/schemas/schemas.json from the CustomResourceDefinitions of JobSet and of each Trainer.
+"""Tables of CustomResourceDefinitions: what decides whether the API server takes an object, and no descriptions.
 
-The definitions are in the Go modules that the suites build their cluster from, so an upgrade of a pin shows up as a
-diff of one line for each type that changed. Only what decides whether the API server takes an object is kept: no
-descriptions, and equal types once. Needs a Go toolchain, which `e2e.cluster` finds or fetches, and the module proxy.
-
-    .venv/bin/python -m tests.contract.schemas.generate > webhook/cli/schemas/schemas.json
+Equal types stand once, under the name of the member that has one first.
 """
 
 from __future__ import annotations
 
 import collections
+import hashlib
 import json
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any  # schemas as upstream writes them
 
 import yaml
 
-from e2e.cluster import builds
-from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
+__all__ = ["table"]
 
 Schema = dict[str, Any]
 
-TRAINER, JOBSET, KUBERNETES = "github.com/kubeflow/trainer/v2", "sigs.k8s.io/jobset", "k8s.io/kubernetes"
-JOBSET_CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
-TRAINER_CRDS = tuple(
-    f"manifests/base/crds/trainer.kubeflow.org_{plural}.yaml"
-    for plural in ("trainjobs", "clustertrainingruntimes", "trainingruntimes")
-)
-OTHERS = [each for each in VERSIONS.values() if each is not NEWEST]
-"""Trainers beside the pinned one, which is the newest release; each a Go module but for the next."""
-NEXT = Path(__file__).with_name("next.yaml")
 # The definitions say nothing about an object's own metadata, because every kind has the same.
-META = (KUBERNETES, "api/openapi-spec/v3/apis__apps__v1_openapi.json")
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 KEPT = (
@@ -52,44 +37,38 @@ READ = {
     *("description", "properties", "items", "additionalProperties", "default", "anyOf"),
     *("x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-map-type"),
 }
-# JobSet's own webhook names the rules of a failure policy (v0.12.0 pkg/webhooks/jobset_webhook.go Default).
+# JobSet's own webhook names the rules of a failure policy (pkg/webhooks/jobset_webhook.go Default).
 NAMED_BY_JOBSET = {frozenset({"action", "name"}): {"name"}}
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 SHORT = 60  # characters of a type that is not worth a name
 
 
-def folder(module: str) -> Path:
-    """Where Go keeps the module."""
-    return builds.module_folder("kubernetes", module)
+def table(files: Sequence[Path], openapi: Path, rows: Sequence[Schema] = ()) -> Schema:
+    """Return kinds and types of some definitions.
+
+    Args:
+        files: of CustomResourceDefinitions.
+        openapi: the schemas of Kubernetes that have ObjectMeta.
+        rows: what is merged upstream and not released: schemas that are laid over those of a kind, at a path.
+    """
+    schemas = json.loads(openapi.read_text())["components"]["schemas"]
+    meta = compact(resolved(schemas[OBJECT_META], schemas))
+    kinds, shapes = named(dict(definition(file, meta, rows) for file in files))
+    return {"kinds": kinds, "shapes": shapes}
 
 
-def definitions() -> dict[str, Schema]:
-    """Each kind's facts; those of another Trainer than the newest under `KIND VERSION`."""
-    found = dict([definition(JOBSET, JOBSET_CRD)])
-    pinned = builds.version("kubernetes", TRAINER)
-    assert pinned == NEWEST.release, f"the pin is {pinned}, and trainer_versions says {NEWEST.release}"
-    for version in (*OTHERS, NEWEST):
-        is_next = version.name == "next"
-        rows = yaml.safe_load(NEXT.read_text()) if is_next else []
-        module = TRAINER if is_next or version is NEWEST else f"{TRAINER}@{version.release}"
-        for file in TRAINER_CRDS:
-            kind, facts = definition(module, file, rows)
-            found[kind if version is NEWEST else f"{kind} {version.name}"] = facts
-    return found
-
-
-def definition(module: str, file: str, rows: list[Schema] | None = None) -> tuple[str, Schema]:
+def definition(file: Path, meta: Schema, rows: Sequence[Schema]) -> tuple[str, Schema]:
     """Kind and facts of a CustomResourceDefinition, rows laid over it; the status, which no user writes, is open."""
-    spec = yaml.load((folder(module) / file).read_text(), yaml.CSafeLoader)["spec"]
+    spec = yaml.load(file.read_text(), yaml.CSafeLoader)["spec"]
     served = [version for version in spec["versions"] if version["served"]]
     assert len(served) == 1, f"{file} serves {len(served)} versions; say which is whose"
     whole = served[0]["schema"]["openAPIV3Schema"]
-    for row in rows or ():
+    for row in rows:
         if spec["names"]["kind"] in row["kinds"]:
             lay(whole, row["at"].split("."), row["schema"])
     shape = compact(whole)
     shape["properties"]["status"] = {"open": True}
-    shape["properties"]["metadata"] = metadata(shape)
+    shape["properties"]["metadata"] = metadata(meta, shape)
     facts = {"group": spec["group"], "version": served[0]["name"], "scope": spec["scope"], "shape": shape}
     return spec["names"]["kind"], facts
 
@@ -101,13 +80,10 @@ def lay(schema: Schema, at: list[str], added: Schema) -> None:
     schema.setdefault("properties", {}).setdefault(at[-1], {}).update(added)
 
 
-def metadata(shape: Schema) -> Schema:
-    """ObjectMeta of the pinned Kubernetes, with what the kind's own rules say about the name."""
-    schemas = json.loads((folder(META[0]) / META[1]).read_text())["components"]["schemas"]
-    found = compact(resolved(schemas[OBJECT_META], schemas))
-    found["properties"]["managedFields"] = {"open": True}
-    found["properties"]["name"] |= shape.pop("name", {})
-    return found
+def metadata(meta: Schema, shape: Schema) -> Schema:
+    """ObjectMeta, with what the kind's own rules say about the name."""
+    own = {**meta["properties"], "managedFields": {"open": True}}
+    return {**meta, "properties": {**own, "name": {**own["name"], **shape.pop("name", {})}}}
 
 
 def resolved(schema: Schema, schemas: Schema) -> Schema:
@@ -153,7 +129,8 @@ def compact(schema: Schema) -> Schema:
     if "items" in schema:
         out["items"] = compact(schema["items"])
         if out.get("keys"):
-            out["keys"] = {key: schema["items"]["properties"][key].get("default") for key in out["keys"]}
+            # Pairs, because null takes a member away where a table is a difference to another one.
+            out["keys"] = [[key, schema["items"]["properties"][key].get("default")] for key in out["keys"]]
     return {word: value for word, value in out.items() if value != [] or word == "keys"}
 
 
@@ -170,7 +147,7 @@ def translated(rule: str) -> Schema:
     return {}
 
 
-def named(kinds: dict[str, Schema]) -> tuple[dict[str, Schema], dict[str, Schema]]:
+def named(kinds: Mapping[str, Schema]) -> tuple[dict[str, Schema], dict[str, Schema]]:
     """The kinds with references instead of the types that occur more than once, and those types by name."""
     counts: collections.Counter[str] = collections.Counter()
     places: dict[str, str] = {}
@@ -179,14 +156,14 @@ def named(kinds: dict[str, Schema]) -> tuple[dict[str, Schema], dict[str, Schema
             text = json.dumps(shape, sort_keys=True)
             counts[text] += 1
             places.setdefault(text, member)
-    names: dict[str, str] = {}
-    for text, member in places.items():
-        if counts[text] > 1 and len(text) > SHORT:
-            taken = sum(name.partition(".")[0] == member for name in names.values())
-            names[text] = f"{member}.{taken + 1}" if taken else member
+    # A type keeps its name from version to version for as long as it stays the same.
+    names = {
+        text: f"{member}.{hashlib.sha256(text.encode()).hexdigest()[:4]}"
+        for text, member in places.items()
+        if counts[text] > 1 and len(text) > SHORT
+    }
     shapes = {name: reference(json.loads(text), names, top=True) for text, name in names.items()}
-    found = {kind: {**facts, "shape": reference(facts["shape"], names)} for kind, facts in kinds.items()}
-    return found, dict(sorted(shapes.items()))
+    return {kind: {**facts, "shape": reference(facts["shape"], names)} for kind, facts in kinds.items()}, shapes
 
 
 def parts(shape: Schema, member: str) -> Iterator[tuple[str, Schema]]:
@@ -211,19 +188,3 @@ def reference(shape: Schema, names: dict[str, str], *, top: bool = False) -> Any
         if word in out:
             out[word] = reference(out[word], names)
     return out
-
-
-def text() -> str:
-    """The whole file: a line for each kind and each type."""
-    kinds, shapes = named(definitions())
-    sources = [f"{module} {builds.version('kubernetes', module)}" for module in (TRAINER, JOBSET, KUBERNETES)]
-    lines = ["{", f'"source": {json.dumps(sources)},', '"licence": "Apache-2.0",', '"kinds": {']
-    for title, every in (("", kinds), ('"shapes": {', shapes)):
-        lines += [title] if title else []
-        written = [f"{json.dumps(name)}: {json.dumps(each, separators=(',', ':'))}" for name, each in every.items()]
-        lines += [f"{line}," for line in written[:-1]] + written[-1:] + ["}," if not title else "}"]
-    return "\n".join([*lines, "}"]) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(text())

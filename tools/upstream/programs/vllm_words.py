@@ -1,15 +1,8 @@
-"""Prints strategies/frameworks/vllm/words.json: words and variables that vLLM takes, and the versions that know them.
-
-The sources of these versions are read, not run, as by versions.py, whose folders are taken here too:
-
-    python tests/contract/vllm/words.py folders/* > strategies/frameworks/vllm/words.json
-"""
+"""Words and variables that the installed vLLM takes, read from its sources: for print_vllm.py."""
 
 from __future__ import annotations
 
 import ast
-import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,27 +84,3 @@ def variable(node: ast.expr) -> str | list[str] | None:
         isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in ("getenv", "get")
     )
     return body.func.id if read and len(body.args) == 1 else None
-
-
-def main() -> None:
-    """Print the versions that know each word of a flag, and of variables what all versions that have one agree on."""
-    roots = [Path(name) for name in sys.argv[1:]]
-    found = {root.name: words(root) for root in roots}
-    table = {}
-    for flag in ("deprecated", "quantization", "reasoning-parser", "tool-call-parser"):
-        every = sorted(set[str]().union(*(each[flag] for each in found.values())))
-        table[flag] = {word: [version for version in found if word in found[version][flag]] for word in every}
-    read = [dict(variables(root)) for root in roots]
-    kinds = {name: [each[name] for each in read if name in each] for each in read for name in each}
-    agreed = {name: every[0] for name, every in sorted(kinds.items()) if all(kind == every[0] for kind in every)}
-    blocks = [
-        f" {json.dumps(key)}: {{\n"
-        + ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in block.items())
-        + "\n }"
-        for key, block in (*table.items(), ("env", agreed))
-    ]
-    sys.stdout.write("{\n" + ",\n".join(blocks) + "\n}\n")
-
-
-if __name__ == "__main__":
-    main()

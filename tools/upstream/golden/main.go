@@ -4,10 +4,7 @@
 // tool chain; this program makes them by calling the released code: the runtime objects through which its webhook
 // validates and its controller builds JobSets. It also checks that our mirrors of upstream's runtimes still are mirrors.
 //
-//	go run . -manifests ../../../manifests/runtimes -out ..
-//	go run -modfile=2.2.mod .
-//	go run -modfile=2.1.mod -tags=older .
-//	go run -modfile=2.0.mod -tags=older,first .
+// `make upstream FRAMEWORK=trainer` runs it, with a module file and the tags of the version that it takes in.
 package main
 
 import (
@@ -25,8 +22,8 @@ import (
 )
 
 func main() {
-	manifests := flag.String("manifests", "../../../manifests/runtimes", "folder of our runtimes")
-	out := flag.String("out", "..", "folder that holds torch/ and torchtune/")
+	manifests := flag.String("manifests", "", "folder of our runtimes")
+	out := flag.String("out", "", "folder that holds torch/ and torchtune/")
 	flag.Parse()
 	if err := generate(context.Background(), *manifests, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
@@ -35,7 +32,7 @@ func main() {
 }
 
 func generate(ctx context.Context, manifests, out string) error {
-	if minor() == newest {
+	if *whole {
 		if err := checkMirrors(manifests); err != nil {
 			return err
 		}
@@ -50,14 +47,14 @@ func generate(ctx context.Context, manifests, out string) error {
 	return write(ctx, filepath.Join(out, "torch"), torchRuntimes(), torchCases())
 }
 
-// known are the lines of the newest Trainer's file, which an older one leaves out; the newest writes all.
+// known are the lines of the shipped Trainer's file, which another one leaves out.
 func known(folder string) (map[string]bool, string, error) {
 	found := map[string]bool{}
-	newestFile := filepath.Join(folder, "cases.json")
-	if minor() == newest {
-		return found, newestFile, nil
+	shipped := filepath.Join(folder, "cases.json")
+	if *whole {
+		return found, shipped, nil
 	}
-	raw, err := os.ReadFile(newestFile)
+	raw, err := os.ReadFile(shipped)
 	for each := range strings.SplitSeq(string(raw), "\n") {
 		found[strings.TrimSuffix(each, ",")] = true
 	}
@@ -77,7 +74,7 @@ func write(ctx context.Context, folder string, runtimes map[string]document, cas
 		}
 	}
 	for _, entry := range cases {
-		if strings.HasSuffix(folder, "torchtune") && minor() != newest && !strings.HasPrefix(entry.Name, "sample") {
+		if strings.HasSuffix(folder, "torchtune") && !*whole && !strings.HasPrefix(entry.Name, "sample") {
 			continue // one part of them shows what differs
 		}
 		result, err := evaluate(ctx, runtimes[entry.Runtime], entry.TrainJob)

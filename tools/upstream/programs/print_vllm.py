@@ -1,9 +1,7 @@
-"""Prints strategies/frameworks/vllm/flags.json from the installed vLLM: run by a python that has vllm, never imported.
+"""Prints the tables of the installed vLLM as JSON: run by a python that has vllm, never imported.
 
-The table is read out of the parser that `vllm serve` and its module build themselves, so an upgrade of vLLM shows up as
-a diff of one line per flag instead of as a server that is refused or let through wrongly.
-
-    $MUSTER_VLLM_PYTHON tests/contract/vllm/generate.py > strategies/frameworks/vllm/flags.json
+The flags are read out of the parser that `vllm serve` and its module build themselves, so a new version shows up as a
+line for each flag instead of as a server that is refused or let through wrongly.
 """
 
 from __future__ import annotations
@@ -17,7 +15,10 @@ import sys
 import types
 import typing
 from importlib import metadata
+from pathlib import Path
 from typing import Any  # argparse actions are untyped at their source
+
+from tools.upstream.programs import vllm_words
 
 Entry = dict[str, Any]
 
@@ -34,11 +35,13 @@ KINDS = {
 CONFIGS = ("CacheConfig", "ObservabilityConfig", "ParallelConfig", "SchedulerConfig", "VllmConfig")
 LIMITS = ("gt", "ge", "lt", "le")
 CHANGED = ("data_parallel_rank", "data_parallel_size_local", "data_parallel_rpc_port", "elastic_ep_")
+PARSERS = ("entrypoints.common.cli_args", "entrypoints.launchers.cli_args", "entrypoints.openai.cli_args")
+"""Where the parser is, the newest place first."""
 WRAPPERS = {"_optional_type": "|none", "_parse_type": ""}
 
 
 def distribution() -> str:
-    """vLLM's version without the build's own suffix."""
+    """Return vLLM's version without the build's own suffix."""
     return metadata.version("vllm").partition("+")[0]
 
 
@@ -112,9 +115,15 @@ def ranges() -> dict[str, Entry]:
     return out
 
 
+def root() -> Path:
+    """The folder of the package."""
+    return Path(str(importlib.import_module("vllm").__file__)).parent
+
+
 def table() -> Entry:
     """The whole table."""
-    arguments = importlib.import_module("vllm.entrypoints.launchers.cli_args")
+    place = next(each for each in PARSERS if (root() / f"{each.replace('.', '/')}.py").exists())
+    arguments = importlib.import_module(f"vllm.{place}")
     parser = arguments.make_arg_parser(arguments.FlexibleArgumentParser())
     flags = dict(entry(action) for action in parser._actions if action.option_strings)
     for name, limits in ranges().items():
@@ -123,13 +132,11 @@ def table() -> Entry:
     return {"vllm": distribution(), "allow_abbrev": parser.allow_abbrev, "flags": flags}
 
 
-def dump(found: Entry) -> str:
-    """The file's text: one line per flag, sorted."""
-    flags = found.pop("flags")
-    lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
-    inner = ",\n".join(f"  {json.dumps(name)}: {json.dumps(flags[name], sort_keys=True)}" for name in sorted(flags))
-    return "{\n" + ",\n".join([*lines, f' "flags": {{\n{inner}\n }}']) + "\n}\n"
+def known_words() -> Entry:
+    """The words of some flags, and what the variables may be."""
+    found = {flag: sorted(each) for flag, each in vllm_words.words(root().parent).items()}
+    return {**found, "env": dict(vllm_words.variables(root().parent))}
 
 
 if __name__ == "__main__":
-    sys.stdout.write(dump(table()))
+    sys.stdout.write(json.dumps({"flags": table(), "words": known_words()}))

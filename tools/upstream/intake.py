@@ -1,0 +1,103 @@
+"""Intake: the steps that take in a version, and what they print.
+
+Install it, write its tables, copy the rows of the version before, prove them, and run the corpus by it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+from muster.strategies import upstream
+from tools.upstream import table_files
+from tools.upstream.table_files import Table
+
+__all__ = ["FOLDER", "Package", "nearest", "take_in", "written"]
+
+FOLDER = Path(upstream.__file__).resolve().parent
+
+
+class Package(Protocol):
+    """An upstream package."""
+
+    @property
+    def name(self) -> str:
+        """Its name, and that of its folder."""
+
+    @property
+    def shared(self) -> Sequence[str]:
+        """Names of its tables that are about all versions, and stand in the folder of the shipped one."""
+
+    @property
+    def by_hand(self) -> Sequence[str]:
+        """Names of the files that are written by hand, and hold for the next version until they are seen not to."""
+
+    @property
+    def mentions(self) -> str:
+        """A regular expression that finds the corpus cases which it may decide."""
+
+    def tables(self, version: str, beside: Sequence[str] = ()) -> Mapping[str, Table]:
+        """Return the generated tables of a version, which is installed first; `beside` names what it needs besides."""
+
+    def broken(self, version: str, beside: Sequence[str] = ()) -> Iterator[str]:
+        """Yield a line for each row that does not hold for this version."""
+
+
+def take_in(package: Package, version: str, beside: Sequence[str] = (), *, corpus: bool = True) -> Iterator[str]:
+    """Take a version in, and yield what changed beside the nearest older one; the last line says what does not hold.
+
+    Raises:
+        FailedError, ClusterError: the version cannot be had, or its own code does not run here.
+    """
+    older = nearest(package.name, version)
+    yield f"{package.name} {version}, beside {older}"
+    yield from written(package, version, package.tables(version, beside), older)
+    for file in package.by_hand:
+        own, before = (FOLDER / package.name / each / file for each in (version, older))
+        if not own.exists() and before.exists():
+            shutil.copy(before, own)
+            yield f"{file}: copied from {older}"
+    broken = list(package.broken(version, beside))
+    yield from (f"does not hold: {line}" for line in broken)
+    if corpus:
+        was, now = (_ends(package, each) for each in (older, version))
+        moved = [name for name in now if was[name] != now[name]]
+        yield from (f"case {name}: {was[name]} -> {now[name]}" for name in moved)
+        yield f"corpus: {len(now)} cases, {len(moved)} end otherwise"
+    yield f"{len(broken)} rows do not hold" if broken else "every row holds"
+
+
+def nearest(package: str, version: str) -> str:
+    """Return the newest known version before one, else the shipped one."""
+    every = [each for each in upstream.versions(package) if _order(each) < _order(version)]
+    return every[-1] if every else upstream.shipped(package)
+
+
+def written(package: Package, version: str, tables: Mapping[str, Table], older: str) -> Iterator[str]:
+    """Write the tables of a version, and yield what differs from an older one."""
+    shipped = upstream.shipped(package.name)
+    for name, table in tables.items():
+        old = cast("Table", upstream.data(package.name, name, shipped if name in package.shared else older))
+        yield from (f"{name}: {line}" for line in table_files.changes(old, table))
+        own = FOLDER / package.name / version
+        if name in package.shared and version != shipped:
+            table_files.kept(own.with_name(shipped), name, table, "")
+        table_files.kept(own, name, table, "" if version == shipped else shipped)
+
+
+def _ends(package: Package, version: str) -> dict[str, str]:
+    """Return how each corpus case ends that the package may decide, where the version is the shipped one."""
+    argv = [sys.executable, "-m", "tools.upstream.corpus_ends", package.name, version, package.mentions]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def _order(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"[0-9]+", version)]
