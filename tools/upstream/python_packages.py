@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 from muster.strategies import upstream
 from tools.upstream import row_proofs, vllm_columns
@@ -51,8 +51,8 @@ class PythonPackage:
     wheels: tuple[str, ...]
     mentions: str
 
-    shared = ()
-    by_hand = ("rows.toml",)
+    shared: ClassVar[tuple[str, ...]] = ()
+    by_hand: ClassVar[tuple[str, ...]] = ("rows.toml",)
 
     def broken(self, version: str, beside: Sequence[str] = ()) -> Iterator[str]:
         """Yield the rows that do not hold."""

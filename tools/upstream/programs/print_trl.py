@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from importlib import metadata, resources
 from pathlib import Path
+from typing import Any  # accelerate is only known at run time
 
 from tools.upstream.programs.argparse_tables import Entries, Entry, entries
 
@@ -63,7 +64,7 @@ def presets() -> dict[str, Entry]:
 
 def environment(*flags: str) -> dict[str, str]:
     """The environment that `accelerate launch FLAGS` gives to its workers, computed by accelerate itself."""
-    launch = importlib.import_module("accelerate.commands.launch")
+    launch: Any = importlib.import_module("accelerate.commands.launch")
     launch.default_config_file = os.devnull
     args = launch.launch_command_parser().parse_args([*flags, "--main_process_port", "0", "script.py"])
     args, defaults, from_config = launch._validate_launch_command(args)

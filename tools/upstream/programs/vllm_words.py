@@ -26,7 +26,7 @@ def parsers(folder: Path) -> Iterator[str]:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             if isinstance(target, ast.Name) and target.id.endswith("_TO_REGISTER"):
-                yield from (key.value for key in node.value.keys if isinstance(key, ast.Constant))
+                yield from (str(key.value) for key in node.value.keys if isinstance(key, ast.Constant))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "register_module":
             words = [*node.args, *(each.value for each in node.keywords if each.arg == "name")]
             yield from (each for word in words for each in texts(word))
