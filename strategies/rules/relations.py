@@ -50,7 +50,7 @@ def judge(rows: Rows, view: View) -> Iterator[Finding]:
     """Yield a finding for each row that the settings break."""
     written = view.written()
     for name in written:
-        for row in rows.by_flag.get(name, ()):
+        for row in rows.of(name):
             yield from _judged(row, view, written)
     for row in rows.always:
         yield from _judged(row, view, written)
@@ -64,11 +64,12 @@ def _judged(row: Row, view: View, written: Collection[str]) -> Iterator[Finding]
     if wrong is UNKNOWN:
         return
     place = next((name for name in row.at if name in written), row.at[0] if row.at else row.flag)
-    message = _PLACEHOLDER.sub(lambda found: _told(found[1], wrong, view), row.message)
+    message = _PLACEHOLDER.sub(lambda found: _told(found[1], row, wrong, view), row.message)
     if row.relation == "one_of":
         message += _hint(wrong, cast("Collection[object]", row.operand))
     shown = view.shown(place, wrong if place == row.flag else view.value(place))
-    yield _REPORTS[row.severity](view.field(place), shown, message, rule=row.rule)
+    doubtful = bool(row.doubt) and _all_hold(row.doubt, view) is not False
+    yield _REPORTS[Severity.WARNING if doubtful else row.severity](view.field(place), shown, message, rule=row.rule)
 
 
 def _wrong(row: Row, value: Value, view: View) -> Value:
@@ -230,10 +231,12 @@ def _atom(name: str, view: View) -> Value:
     return len(found) if isinstance(found, list) else 0 if found in (None, "") else 1
 
 
-def _told(name: str, wrong: Value, view: View) -> str:
+def _told(name: str, row: Row, wrong: Value, view: View) -> str:
     """Return what stands in a message for a placeholder."""
     if name == "value":
         return _text(wrong)
+    if name == "allowed":
+        return ", ".join(map(str, _values(row.operand)))
     found = view.value(name)
     if found is None or found is UNKNOWN:
         number = _evaluated(name, view)
@@ -244,7 +247,7 @@ def _told(name: str, wrong: Value, view: View) -> str:
 def _text(value: Value) -> str:
     if isinstance(value, float):
         return f"{value:g}" if value != int(value) else str(int(value))
-    return beginning(" ".join(map(_text, value)) if isinstance(value, list) else str(value), _LONGEST)
+    return beginning(" ".join(map(_text, value)) if isinstance(value, list) else str(value), _SHOWN)
 
 
 def _hint(wrong: Value, allowed: Collection[object]) -> str:
@@ -253,5 +256,5 @@ def _hint(wrong: Value, allowed: Collection[object]) -> str:
 
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
-_LONGEST, _NEAR = 60, 0.7
+_LONGEST, _SHOWN, _NEAR = 60, 200, 0.7
 _REPORTS = {Severity.ERROR: error, Severity.WARNING: warning, Severity.NOTE: note}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from muster.strategies import upstream
@@ -32,6 +34,7 @@ class Row:
         relation: name of the relation.
         operand: what the relation compares with, conditions for `needs` and `excludes`.
         when: alternatives, of which one has to hold; empty for always.
+        doubt: what makes a finding a warning that else denies the job; empty for nothing.
     """
 
     flag: str
@@ -40,22 +43,42 @@ class Row:
     rule: str
     message: str
     when: tuple[Conditions, ...] = ()
+    doubt: Conditions = field(default_factory=dict)
     at: tuple[str, ...] = ()
     severity: Severity = Severity.ERROR
     always: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of one version.
+    """The rows of one version; a row is read when its flag is first asked for, since few are and TOML is slow to read.
+
+    Args:
+        text: a file of rows. What stands before `[[row]]` of another row is the row's own, and a row has `flag` and
+            `always` each on a line of its own.
 
     Attributes:
-        by_flag: rows that are judged where their flag is written.
         always: rows that are judged whatever is written.
     """
 
-    by_flag: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    always: Sequence[Row] = ()
+    def __init__(self, text: str) -> None:
+        self._texts: dict[str, list[str]] = {}
+        self._read: dict[str, Sequence[Row]] = {}
+        always = []
+        for each in text.split("\n[[row]]\n")[1:]:
+            if "\nalways = true\n" in each:
+                always += read(each)
+                continue
+            for flag in _QUOTED.findall(each.partition("\n")[0]):
+                self._texts.setdefault(flag, []).append(each)
+        self.always: Sequence[Row] = always
+
+    def of(self, flag: str) -> Sequence[Row]:
+        """Return the rows that are judged where this flag is written."""
+        if flag not in self._texts:
+            return ()
+        if flag not in self._read:
+            self._read[flag] = [row for text in self._texts[flag] for row in read(text) if row.flag == flag]
+        return self._read[flag]
 
 
 @functools.cache
@@ -65,19 +88,14 @@ def load(package: str, version: str = "") -> Rows:
     Raises:
         FileNotFoundError: nothing is known of this version.
     """
-    return read(upstream.rows(package, version))
+    return Rows("\n" + upstream.text(package, "rows.toml", version))
 
 
-def read(written: Sequence[Mapping[str, object]]) -> Rows:
-    """Return rows as they stand in a file, by flag."""
-    by_flag: dict[str, list[Row]] = {}
-    always: list[Row] = []
-    for each in written:
-        named = cast("str | list[str]", each["flag"])
-        for flag in named if isinstance(named, list) else [named]:
-            row = _row(each, flag)
-            (always if row.always else by_flag.setdefault(flag, [])).append(row)
-    return Rows(by_flag, always)
+def read(text: str) -> list[Row]:
+    """Return one row as it stands in a file, once for each of its flags."""
+    written: Mapping[str, object] = tomllib.loads(text)
+    named = cast("str | list[str]", written["flag"])
+    return [_row(written, flag) for flag in (named if isinstance(named, list) else [named])]
 
 
 def _row(written: Mapping[str, object], flag: str) -> Row:
@@ -90,7 +108,11 @@ def _row(written: Mapping[str, object], flag: str) -> Row:
         rule=str(written["rule"]),
         message=str(written["message"]),
         when=cast("tuple[Conditions, ...]", tuple(when) if isinstance(when, list) else (when,) if when else ()),
+        doubt=cast("Conditions", written.get("doubt", {})),
         at=tuple(cast("list[str]", written.get("at", ()))),
         severity=Severity(written.get("level", "error")),
         always=written.get("always") is True,
     )
+
+
+_QUOTED = re.compile(r'"([^"]+)"')

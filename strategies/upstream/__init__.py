@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import functools
 import json
-import tomllib
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-__all__ = ["data", "rows", "shipped", "text", "versions"]
+__all__ = ["data", "shipped", "text", "versions"]
 
 
 def shipped(package: str) -> str:
@@ -49,21 +48,6 @@ def _merged(base: object, patch: object) -> object:
     return {**{name: each for name, each in kept.items() if name not in patch}, **own}
 
 
-@functools.cache
-def rows(package: str, version: str = "") -> tuple[dict[str, object], ...]:
-    """Return the rows of a version as they are written; `muster.strategies.rules` reads them.
-
-    Raises:
-        FileNotFoundError: this version has no rows.
-    """
-    found: list[dict[str, object]] = tomllib.loads(text(package, "rows.toml", version))["row"]
-    return tuple(found)
-
-
-def _folder(package: str) -> Traversable:
-    return resources.files(__package__).joinpath(package)
-
-
 def text(package: str, name: str, version: str = "") -> str:
     """Return a file of a version.
 
@@ -71,3 +55,7 @@ def text(package: str, name: str, version: str = "") -> str:
         FileNotFoundError: nothing is known of this version, or it has no such file.
     """
     return _folder(package).joinpath(version or shipped(package), name).read_text(encoding="utf-8")
+
+
+def _folder(package: str) -> Traversable:
+    return resources.files(__package__).joinpath(package)

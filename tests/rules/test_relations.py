@@ -1,5 +1,7 @@
 """Rows: what each relation finds, what is never judged, and that a wrong row is said to be wrong."""
 
+import json
+
 import pytest
 
 from muster.strategies.documents.findings import Severity
@@ -34,7 +36,17 @@ def row(**members):
 
 
 def found(written, *rows, **defaults):
-    return list(judge(rule_rows.read(rows), Settings(written, defaults)))
+    return list(judge(rule_rows.Rows("".join(map(toml, rows))), Settings(written, defaults)))
+
+
+def toml(members):
+    return "\n[[row]]\n" + "".join(f"{name} = {inline(value)}\n" for name, value in members.items())
+
+
+def inline(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f'"{name}" = {inline(each)}' for name, each in value.items()) + " }"
+    return f"[{', '.join(map(inline, value))}]" if isinstance(value, list) else json.dumps(value)
 
 
 # relation, a value of x that breaks it, one that keeps it; y is 4, words is ["a", "b"]

@@ -8,7 +8,7 @@ from muster.strategies.rules import rule_rows
 
 _CONDITIONAL = ("not", "written")
 _TEXTS = ("rule", "message", "source", "refused", "taken", "proof", "reason", "level")
-_KEYS = frozenset({*_TEXTS, *rule_rows.RELATIONS, "flag", "when", "at", "always", "facts"})
+_KEYS = frozenset({*_TEXTS, *rule_rows.RELATIONS, "flag", "when", "at", "always", "facts", "doubt"})
 _LISTS = ("one_of", "none_of", "members")
 
 
@@ -26,11 +26,13 @@ def of_row(written: Mapping[str, object]) -> Iterator[str]:
     when = written.get("when", {})
     for each in when if isinstance(when, list) else [when]:
         yield from _conditions("when", each)
+    yield from _conditions("doubt", written.get("doubt", {}))
     if written.get("level", "warning") not in ("warning", "note"):
         yield "level is neither warning nor note"
-    is_proven = bool(written.get("refused") and written.get("taken"))
-    if not (bool(written.get("reason")) if written.get("proof") == "none" else is_proven):
-        yield "a proof needs refused and taken, and a row without one a reason"
+    if not (written.get("refused") and written.get("taken")):
+        yield "the proof needs refused and taken"
+    if written.get("proof") == "none" and not written.get("reason"):
+        yield "reason is missing, why upstream is not asked"
 
 
 def _conditions(where: str, found: object) -> Iterator[str]:

@@ -16,7 +16,7 @@ from muster.strategies.documents import names
 from muster.strategies.frameworks.samplers.pairs import Pair
 from muster.strategies.frameworks.samplers.trainings import HIDDEN, Training
 from muster.strategies.frameworks.trl import flags
-from muster.strategies.frameworks.vllm.flags import known
+from muster.strategies.frameworks.vllm.vllm_flags import known
 
 __all__ = ["Adapters", "by_files", "find"]
 

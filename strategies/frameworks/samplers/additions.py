@@ -17,7 +17,7 @@ from muster.strategies.documents.findings import note, warning
 from muster.strategies.documents.paths import Absent
 from muster.strategies.frameworks.samplers import completions, transfers
 from muster.strategies.frameworks.samplers.pairs import ENV, Pair
-from muster.strategies.frameworks.vllm import parsing, probes
+from muster.strategies.frameworks.vllm import health_probes, serve_arguments
 from muster.strategies.launches.sites import Site
 
 __all__ = ["PATIENCE", "address", "complete", "waits"]
@@ -87,7 +87,7 @@ def complete(pair: Pair, changes: Changes) -> None:
 def _add_folder(pair: Pair, changes: Changes) -> None:
     """Let the training send weights by files, where only the sampler's runtime says so."""
     mine, theirs = transfers.folders(pair)
-    if theirs and not mine and pair.is_asked and not parsing.hidden(theirs):
+    if theirs and not mine and pair.is_asked and not serve_arguments.hidden(theirs):
         _add_env(changes, pair.node, (transfers.FOLDER, theirs, "the sampler reads weights from this folder"))
 
 
@@ -116,10 +116,10 @@ def _add_probes(pair: Pair, changes: Changes) -> None:
     server, path = pair.sampler.server, pair.sampler.place.path
     if server is None or not pair.is_asked:
         return
-    missing = [name for name in probes.NAMES if isinstance(changes.get(*path, name), Absent)]
-    port = probes.port(server)
+    missing = [name for name in health_probes.NAMES if isinstance(changes.get(*path, name), Absent)]
+    port = health_probes.port(server)
     for name in missing if port is not None else ():
         reason = f"/health on port {port} tells when the sampler is ready for the training and when it is stuck"
-        changes.set((*path, name), probes.make(name, server), rule="sampler/probes", reason=reason)
-    if missing and (why := probes.unfit(server)):
+        changes.set((*path, name), health_probes.make(name, server), rule="sampler/probes", reason=reason)
+    if missing and (why := health_probes.unfit(server)):
         changes.report(note(paths.field(changes.document, path), None, why, rule="sampler/probes"))

@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from muster.strategies.documents.findings import Finding, Severity, beginning, error, note, warning
 from muster.strategies.frameworks.samplers.pairs import ENV, OWN_POD, PORT, Pair
-from muster.strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.vllm.vllm_servers import Server
 
 __all__ = ["check"]
 

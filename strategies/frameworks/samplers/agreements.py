@@ -10,8 +10,8 @@ from muster.strategies.documents.findings import Finding, Severity, error, warni
 from muster.strategies.frameworks.samplers import adapters, completions, hardware, models, transfers
 from muster.strategies.frameworks.samplers.adapters import Adapters
 from muster.strategies.frameworks.samplers.pairs import Pair
-from muster.strategies.frameworks.vllm import parsing
-from muster.strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.vllm import serve_arguments
+from muster.strategies.frameworks.vllm.vllm_servers import Server
 
 __all__ = ["check"]
 
@@ -38,7 +38,7 @@ def _model(pair: Pair, server: Server) -> Iterator[Finding]:
     trained, served = pair.training.text("model_name_or_path"), server.model
     if served is None:
         yield from _unnamed(pair, server)
-    if trained is None or served is None or parsing.hidden(served):
+    if trained is None or served is None or serve_arguments.hidden(served):
         return
     field = pair.training.field("model_name_or_path")
     shown = f"--model_name_or_path {trained}"
@@ -71,7 +71,7 @@ def _revision(pair: Pair, server: Server, trained: str) -> Iterator[Finding]:
     served = server.text("revision") or (None if server.open else "main")
     if models.is_path(trained) or not isinstance(written, str) or served is None:
         return
-    if "$" in written or parsing.hidden(served) or written == served:
+    if "$" in written or serve_arguments.hidden(served) or written == served:
         return
     message = (
         f"is not the revision of {pair.sampler.called}, which serves {served}; give --model_revision and the "
@@ -134,7 +134,7 @@ def _files(pair: Pair, server: Server) -> Iterator[Finding]:
     if server.api_servers is not None and server.api_servers > 1:
         message = "a sampler that takes weights by files has one API server; set --api-server-count 1"
         yield pair.on_sampler(Severity.ERROR, _words(pair), server.api_servers, message, rule="sampler/transfer")
-    if server.on("quantization") and not parsing.hidden(server.text("quantization") or ""):
+    if server.on("quantization") and not serve_arguments.hidden(server.text("quantization") or ""):
         message = "a quantized sampler takes no weights by files; remove it, or send weights by NCCL"
         value = f"--quantization {server.text('quantization')}"
         yield pair.on_sampler(Severity.ERROR, _words(pair), value, message, rule="sampler/transfer")
@@ -162,7 +162,7 @@ def _compared(pair: Pair, server: Server) -> Iterator[Finding]:
 
 def _logprobs(pair: Pair, server: Server) -> Iterator[Finding]:
     written = server.text("logprobs-mode")
-    if written == "processed_logprobs" or (written and parsing.hidden(written)):
+    if written == "processed_logprobs" or (written and serve_arguments.hidden(written)):
         return
     message = (
         "TRL's importance ratio compares with log-probabilities after temperature and filters, and would be biased "
@@ -184,7 +184,7 @@ def _dev_mode(pair: Pair, server: Server) -> Iterator[Finding]:
 def _dtype(pair: Pair, server: Server) -> Iterator[Finding]:
     written, computed = server.text("dtype"), pair.training.dtype
     served = _DTYPES.get(written or "", written)
-    if computed is None or served in (None, "auto", computed) or parsing.hidden(served or ""):
+    if computed is None or served in (None, "auto", computed) or serve_arguments.hidden(served or ""):
         return
     message = (
         f"the trainer computes in {computed}, so that the sampler's probabilities differ from the trainer's by "

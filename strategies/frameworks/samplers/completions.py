@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from muster.strategies.frameworks.samplers import adapters, hardware, models, pairs, transfers
 from muster.strategies.frameworks.samplers.pairs import Pair
-from muster.strategies.frameworks.vllm import contradictions, parsing, servers, sizes
-from muster.strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.frameworks.vllm import gpu_shares, serve_arguments, vllm_servers
+from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
 from muster.strategies.launches import topologies
 
+LORA_UPDATES = "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
 __all__ = ["DEV_MODE", "Flag", "completed", "list_env", "list_flags"]
 
 DEV_MODE = "VLLM_SERVER_DEV_MODE"
@@ -87,7 +88,7 @@ def _tensor_parallel_size(pair: Pair, server: Server) -> int | None:
     if not gpus or server.spread:
         return None
     named = server if server.model else _named(pair, server)
-    size = sizes.fitting(named, gpus)
+    size = gpu_shares.fitting(named, gpus)
     return size if size != 1 else None
 
 
@@ -117,7 +118,7 @@ def _completed(pair: Pair) -> Server | None:
 
 
 def _with(server: Server, words: tuple[str, ...]) -> Server:
-    return servers.extended(server, words)
+    return vllm_servers.extended(server, words)
 
 
 def list_env(pair: Pair) -> Iterator[tuple[str, str, str]]:
@@ -127,7 +128,7 @@ def list_env(pair: Pair) -> Iterator[tuple[str, str, str]]:
         return
     yield DEV_MODE, "1", "the trainer sends weights to endpoints that vLLM opens only in this mode"
     mine = transfers.folder(pair.job, pair.node)
-    if mine and not transfers.folder(pair.job, pair.sampler.place) and not parsing.hidden(mine):
+    if mine and not transfers.folder(pair.job, pair.sampler.place) and not serve_arguments.hidden(mine):
         yield transfers.FOLDER, mine, "the trainer writes weights into this folder"
     if adapters.find(pair) is not None and not adapters.by_files(pair):
-        yield contradictions.LORA_UPDATES, "True", "vLLM loads adapters at run time only with this variable"
+        yield LORA_UPDATES, "True", "vLLM loads adapters at run time only with this variable"

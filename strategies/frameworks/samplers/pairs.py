@@ -19,7 +19,7 @@ from muster.strategies.documents.paths import Path
 from muster.strategies.frameworks.samplers import models, serving, trainings
 from muster.strategies.frameworks.samplers.serving import Serving
 from muster.strategies.frameworks.samplers.trainings import Training
-from muster.strategies.frameworks.vllm import parsing
+from muster.strategies.frameworks.vllm import serve_arguments
 from muster.strategies.jobs.jobs import MOST_TOGETHER, Job, remembered
 from muster.strategies.trainer import predictions
 
@@ -273,7 +273,7 @@ def _is_sampler(found: Serving, training: Training) -> bool:
     if found.labelled or words & _CALLED:
         return True
     served, trained = found.server.model if found.server else None, training.text("model_name_or_path")
-    if served is None or parsing.hidden(served):
+    if served is None or serve_arguments.hidden(served):
         return True
     return trained is not None and models.same(served, trained)
 

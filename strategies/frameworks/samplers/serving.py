@@ -9,8 +9,8 @@ from typing import Any
 
 from muster.strategies.documents import names, paths, pods
 from muster.strategies.documents.pods import Place
-from muster.strategies.frameworks.vllm import parsing, servers
-from muster.strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.frameworks.vllm import serve_arguments, vllm_servers
+from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
 from muster.strategies.jobs import askings, containers
 from muster.strategies.jobs.programs import Identify
 from muster.strategies.launches.launches import Launch, Launcher
@@ -64,7 +64,7 @@ class Serving:
     @property
     def command(self) -> tuple[str, ...]:
         """The command to write: `vllm serve` where only the image's entrypoint says it, none where one stands."""
-        if self.site.command or servers.starts(self.site.launch):
+        if self.site.command or vllm_servers.starts(self.site.launch):
             return self.site.command
         return ("vllm",) if self.site.args[:1] == ("serve",) else ("vllm", "serve")
 
@@ -105,17 +105,17 @@ def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:
     if site.launch.module and site.launch.target == _SUPERVISOR:
         site = dataclasses.replace(site, command=site.launch.rest, args=())
     if site.command or "vllm" in image.rpartition("/")[2]:
-        bare = servers.implied(site)
+        bare = vllm_servers.implied(site)
         if bare is not None:
             return bare, "--" not in site.argv, False
     found = [(server, launch) for launch in site.reading.launches if (server := _of(launch, site)) is not None]
     if len(found) != 1:
         return None, False, False
     server, launch = found[0]
-    return server, False, not servers.starts(launch)
+    return server, False, not vllm_servers.starts(launch)
 
 
 def _of(launch: Launch, site: Site) -> Server | None:
     if not (launch.launcher is Launcher.TRL and launch.target == "vllm-serve") and launch.target != _TRL:
-        return servers.of_launch(launch, site.env)
-    return Server(Form.MODULE, launch.rest, parsing.parse(launch.rest), dict(launch.env), launch.certain)
+        return vllm_servers.of_launch(launch, site.env)
+    return Server(Form.MODULE, launch.rest, serve_arguments.parse(launch.rest), dict(launch.env), launch.certain)

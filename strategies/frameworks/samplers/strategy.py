@@ -21,7 +21,7 @@ from muster.strategies.frameworks.samplers import (
 )
 from muster.strategies.frameworks.samplers.pairs import Pair
 from muster.strategies.frameworks.trl.strategy import TRLStrategy
-from muster.strategies.frameworks.vllm import validation
+from muster.strategies.frameworks.vllm import serve_checks, serve_view
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import topologies
 from muster.strategies.plugins import registry
@@ -78,7 +78,7 @@ def _server(pair: Pair) -> Iterator[Finding]:
     server = completions.completed(pair)
     if server is None or pair.sampler.trls or not pair.is_asked:
         return
-    around = validation.Circumstances(
+    around = serve_view.Circumstances(
         gpus=hardware.count(pair),
         others=topologies.sees_others(pair.sampler.place.container),
         own_image=pair.job.kind == "JobSet",
@@ -86,5 +86,5 @@ def _server(pair: Pair) -> Iterator[Finding]:
         alone=pair.sampler.bare,
         authors=None,
     )
-    for finding in validation.check(server, pair.sampler.site, around):
+    for finding in serve_checks.check(server, pair.sampler.site, around):
         yield pair.relayed(finding)

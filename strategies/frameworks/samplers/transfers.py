@@ -16,8 +16,8 @@ from typing import Any
 from muster.strategies.documents import pods
 from muster.strategies.frameworks.samplers import pairs
 from muster.strategies.frameworks.samplers.pairs import Pair
-from muster.strategies.frameworks.vllm import parsing
-from muster.strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.vllm import serve_arguments
+from muster.strategies.frameworks.vllm.vllm_servers import Server
 from muster.strategies.jobs.jobs import Job, remembered_for_place
 
 __all__ = ["FILES", "FLAG", "FOLDER", "backend", "config", "folder", "folders", "is_nccl", "sends_files"]
@@ -31,7 +31,7 @@ _COLLECTIVE = frozenset({"nccl", "nccl_m2n", "sparse_nccl"})
 
 def backend(server: Server | None) -> str | None:
     """Return the backend that a sampler names: "" for none, None where it cannot be seen."""
-    if server is None or server.open or parsing.hidden(server.text(FLAG) or ""):
+    if server is None or server.open or serve_arguments.hidden(server.text(FLAG) or ""):
         return None
     written = server.text(FLAG)
     if written is None:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias, TypedDict, cast
 
 from muster.strategies import upstream
 from muster.strategies.launches.guesses import Guesses
+from muster.strategies.rules import Value
 
 __all__ = [
     "FlagSpec",
@@ -44,7 +45,7 @@ class _Entry(TypedDict, total=False):
     spellings: list[str]
     choices: list[str]
     bare: bool
-    default: object
+    default: Value
 
 
 class _Table(TypedDict):
@@ -76,7 +77,7 @@ class FlagSpec:
     nargs: Nargs
     kind: str
     choices: tuple[str, ...] = ()
-    default: object = None
+    default: Value = None
     bare: bool = True
 
 

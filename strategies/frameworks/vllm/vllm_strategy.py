@@ -12,11 +12,20 @@ from collections.abc import Iterable, Iterator
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import additions
-from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents import names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.documents.paths import Absent
-from muster.strategies.frameworks.vllm import authors, backings, flags, meetings, probes, servers, sizes, validation
-from muster.strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.frameworks.vllm import (
+    authors,
+    engine_pods,
+    gpu_shares,
+    health_probes,
+    serve_checks,
+    serve_view,
+    vllm_flags,
+    vllm_servers,
+)
+from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
 from muster.strategies.jobs.jobs import Job, remembered_for_all
 from muster.strategies.jobs.templates import find_spec
 from muster.strategies.launches import (
@@ -54,7 +63,7 @@ class VLLMStrategy:
         site = sites.find_site(job)
         if site is None or job.owner is not None:
             return
-        server = servers.implied(site)
+        server = vllm_servers.implied(site)
         if server is None or server.form is Form.GRPC:
             changes.report(_unchanged(site))
             return
@@ -63,10 +72,10 @@ class VLLMStrategy:
             return
         settled, overruled = authors.settle(site, job, server)
         if overruled:
-            server = servers.implied(settled) or server
+            server = vllm_servers.implied(settled) or server
         added = list(_missing(job, server))
         implied = ("vllm",) if site.args[:1] == ("serve",) else ("vllm", "serve")
-        command = site.command or (() if servers.starts(site.launch) else implied)
+        command = site.command or (() if vllm_servers.starts(site.launch) else implied)
         reasons = "; ".join(reason for _, reason in added)
         reason = (
             f"vllm serve is completed so that {reasons}"
@@ -86,15 +95,15 @@ class VLLMStrategy:
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
         """Add probes and the env of the features; the servers of several pods are independent and do not meet."""
         place, site = job.container, sites.find_site(job)
-        server = servers.implied(site) if site else None
+        server = vllm_servers.implied(site) if site else None
         if job.kind != "JobSet" or place is None or server is None:
             return
-        missing = [name for name in probes.NAMES if isinstance(changes.get(*place.path, name), Absent)]
-        port = probes.port(server)
+        missing = [name for name in health_probes.NAMES if isinstance(changes.get(*place.path, name), Absent)]
+        port = health_probes.port(server)
         for name in missing if port is not None else ():
             reason = f"/health on port {port} tells when the server is ready for traffic and when it is stuck"
-            changes.set((*place.path, name), probes.make(name, server), rule="vllm/probes", reason=reason)
-        if missing and (why := probes.unfit(server)):
+            changes.set((*place.path, name), health_probes.make(name, server), rule="vllm/probes", reason=reason)
+        if missing and (why := health_probes.unfit(server)):
             changes.report(note(paths.field(changes.document, place.path), None, why, rule="vllm/probes"))
         for feature in _asked(job):
             if feature != "lora" or _may_update(server):
@@ -113,67 +122,50 @@ class VLLMStrategy:
             return
         found = _servers(site)
         yield from _feature_findings(job, found)
+        around = _circumstances(job, site, found)
         for server in found:
-            yield from validation.check(server, site, _circumstances(job, site, found))
-        for server, flag, message in (
-            *meetings.find(found, topologies.pods_of(job)),
-            *_numbered(job, found),
-            *_crowded(job, found),
-        ):
+            yield from serve_checks.check(server, site, around)
+        for server, flag, message in (*_numbered(job, found), *_crowded(job, found)):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
-            yield warning(validation.place(server, site, flag), shown, message, rule="vllm/meeting")
+            yield warning(serve_view.place(server, site, flag), shown, message, rule="vllm/meeting")
         if not site.command and site.args[:2] == ("vllm", "serve") and _image(job)[1].startswith(_UPSTREAM):
             message = (
                 "the entrypoint of this image starts the server already; remove the two words, or make them the command"
             )
             yield warning(f"{site.place}.args[0]", "vllm", message, rule="vllm/arguments")
-        for server, flag, message in _unbacked(job, found):
-            shown = f"--{flag} {server.text(flag)}"
-            yield warning(validation.place(server, site, flag), shown, message, rule="vllm/memory")
         topology = topologies.read_topology(job)
-        used = max((sizes.used(server) or 0 for server in found), default=0)
+        used = max((gpu_shares.used(server) or 0 for server in found), default=0)
         yield from shared_memory.judge(job, 0 if topology.on_cpu else used // topologies.pods_of(job))
         idle = topology.devices.idle if len(found) == 1 else 0
         if idle and job.kind == "JobSet":
             message = f"a pod can use one MIG slice, and {idle} would be idle; ask for one, and for more pods"
             yield warning(f"{site.place}.resources", None, message, rule="vllm/parallel-size")
         if job.container is not None and job.kind == "JobSet" and len(found) == 1:
-            yield from probes.check(
+            yield from health_probes.check(
                 found[0], job.container.pod_spec, job.container.container, paths.field(job.document, job.container.path)
             )
 
 
-def _numbered(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
+def _numbered(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
     """Yield what does not fit the pods of the only replicated job, of which each is a node of one engine."""
     place = job.container
     alone = place is not None and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) == 1
     if place is not None and alone and job.kind == "JobSet" and len(found) == 1:
         names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(pods.replicas(place.job), _MOST))]
-        yield from meetings.numbered(found[0], pods.at_once(place.job), names)
+        yield from engine_pods.numbered(found[0], pods.at_once(place.job), names)
 
 
 _MOST = 100  # Jobs whose names are compared
 
 
-def _unbacked(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
-    """Yield the servers of a JobSet that keep more in the memory of their pod than there is."""
-    place = job.container
-    if place is None or job.kind != "JobSet":
-        return
-    cuda = topologies.read_topology(job).devices.maker == "nvidia.com"
-    for server in found:
-        short = backings.find(server, place.pod_spec, place.container, cuda=cuda)
-        yield from ((server, flag, message) for flag, message in short)
-
-
-def _crowded(job: Job, found: list[Server]) -> Iterator[meetings.Doubt]:
+def _crowded(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
     """Yield the server that finds too little memory: of one container, or of several that use one claim."""
     gpus = _devices(job)
     if len(found) > 1 and all(server.certain for server in found):
-        yield from meetings.crowded(found, gpus)
+        yield from engine_pods.crowded(found, gpus)
     elif len(found) == 1 and job.container is not None and job.kind == "JobSet":
         beside = [server for each in _sharing(job.container) for server in _of_container(each)]
-        yield from ((found[0], flag, message) for _, flag, message in meetings.crowded([*found, *beside], gpus))
+        yield from ((found[0], flag, message) for _, flag, message in engine_pods.crowded([*found, *beside], gpus))
 
 
 def _sharing(place: pods.Place) -> Iterator[pods.Container]:
@@ -190,22 +182,24 @@ def _claims(container: pods.Container) -> set[tuple[object, object]]:
 
 def _of_container(container: pods.Container) -> list[Server]:
     reading = readings.read([*(container.get("command") or ()), *(container.get("args") or ())])
-    read = (servers.of_launch(launch, container.get("env") or ()) for launch in reading.launches)
+    read = (vllm_servers.of_launch(launch, container.get("env") or ()) for launch in reading.launches)
     return [server for server in read if server is not None and server.certain]
 
 
 def _servers(site: sites.Site) -> list[Server]:
     """Return the servers that a container starts, also inside wrappers and shells."""
-    bare = servers.implied(site)
+    bare = vllm_servers.implied(site)
     if bare is not None:
         return [bare]
-    read = (servers.of_launch(launch, site.env) for launch in site.reading.launches)
+    read = (vllm_servers.of_launch(launch, site.env) for launch in site.reading.launches)
     return [server for server in read if server is not None]
 
 
-def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validation.Circumstances:
-    bare = found[0] if not site.command or servers.starts(site.launch) else None
-    return validation.Circumstances(
+def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_view.Circumstances:
+    place = job.container if job.kind == "JobSet" else None
+    room = shared_memory.room(place) if place else None
+    bare = found[0] if not site.command or vllm_servers.starts(site.launch) else None
+    return serve_view.Circumstances(
         gpus=_devices(job),
         maker=topologies.read_topology(job).devices.maker,
         others=job.container is not None and topologies.sees_others(job.container.container),
@@ -214,7 +208,20 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> validatio
         alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
         authors=authors.Authors(site, job, bare) if bare else None,
         generation=capabilities.bound(job),
+        pods=topologies.pods_of(job),
+        servers=len(found),
+        memory=_memory(place),
+        shared_memory=room / _GIB if room else None,
     )
+
+
+def _memory(place: pods.Place | None) -> float | None:
+    """Return the memory limit of a container in GiB, None for none."""
+    limits = place.container["resources"].get("limits") if place and place.container.get("resources") else None
+    return quantities.count(limits.get("memory")) / _GIB or None if limits else None
+
+
+_GIB = 1024**3
 
 
 def _is_foreign(job: Job) -> bool:
@@ -223,7 +230,7 @@ def _is_foreign(job: Job) -> bool:
     if name in {"muster-vllm", "muster-rl"} or (name in {"vllm", "rl"} and owner.endswith("muster-dev")):
         return False
     if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
-        return not tag.removeprefix("v").startswith(flags.version())
+        return not tag.removeprefix("v").startswith(vllm_flags.version())
     return job.brings_image
 
 
@@ -248,7 +255,7 @@ def _closed(site: sites.Site) -> Finding:
 
 def _unchanged(site: sites.Site) -> Finding:
     """Say that a command line was left alone; a server behind a wrapper is judged all the same."""
-    inside = [launch for launch in site.reading.launches if servers.starts(launch)]
+    inside = [launch for launch in site.reading.launches if vllm_servers.starts(launch)]
     if inside:
         around = inside[0].through[0] if inside[0].through else "another program"
         message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
@@ -276,7 +283,7 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
     if not server.has("host") and not server.has("uds") and not hidden:
         yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
     if not server.has("port") and not server.has("uds") and not hidden:
-        yield ("--port", str(probes.PORT)), "probes and the Service know its port"
+        yield ("--port", str(health_probes.PORT)), "probes and the Service know its port"
     others = job.container is not None and topologies.sees_others(job.container.container)
     found = topologies.read_topology(job).devices
     count = topologies.visible(found.count, server.env, others=others, maker=found.maker)
@@ -311,7 +318,7 @@ def _tensor_parallel_size(server: Server, count: int | None) -> int | None:
     """Return a size that uses all `count` GPUs; None for 1, and for sizes that do not divide the model's heads."""
     if not count or server.open or server.spread:
         return None
-    size = sizes.fitting(server, count)
+    size = gpu_shares.fitting(server, count)
     return size if size != 1 else None
 
 

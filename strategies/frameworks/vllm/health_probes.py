@@ -13,7 +13,7 @@ from typing import Any
 
 from muster.strategies.documents import loose, pods
 from muster.strategies.documents.findings import Finding, warning
-from muster.strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.vllm.vllm_servers import Server
 
 __all__ = ["NAMES", "PORT", "check", "make", "port", "unfit"]
 

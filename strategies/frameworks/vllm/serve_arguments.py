@@ -1,4 +1,4 @@
-"""Parsing: a command line is read as the supported vLLM reads it.
+"""Serve arguments: a command line is read as the supported vLLM reads it.
 
 vLLM's parser is argparse with four habits of its own (vLLM 0.31 `vllm/utils/argparse_utils.py`): `_` may stand for `-`
 in a long flag, `--config FILE` is taken out first, `--a.b value` is JSON for `--a` and comes last, and `vllm serve
@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.strategies.documents.findings import beginning
-from muster.strategies.frameworks.vllm import flags
+from muster.strategies.frameworks.vllm import vllm_flags
 
-__all__ = ["Fault", "Given", "Parsed", "count", "differ", "hidden", "parse"]
+__all__ = ["Fault", "Given", "Parsed", "count", "differ", "hidden", "parse", "shortened"]
 
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _COUNT = re.compile(r"\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
@@ -28,6 +28,7 @@ _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 _SUFFIXED = re.compile(r"\b(\d{1,9})(?:\.\d{1,9})?[kmgtKMGT]\b")
 _LONGEST_JSON = 4_096  # characters of JSON with numbers like 80m; a longer text with some is not judged
 _DIGITS = 15
+_SHOWN = 40
 
 
 def _count(raw: str) -> None:
@@ -146,6 +147,11 @@ def hidden(text: str) -> bool:
     return "$" in text or "`" in text
 
 
+def shortened(text: str) -> str:
+    """Return a word as a message shows it."""
+    return beginning(text, _SHOWN)
+
+
 def parse(args: Sequence[str]) -> Parsed:
     """Read the words behind `vllm serve` or the server's module as vLLM's parser does."""
     return _latest(tuple(args))
@@ -212,7 +218,7 @@ class _Reader:
         if len(spellings) != 1:
             return self._take_foreign(index, name, attached, spellings)
         spelling = spellings[0]
-        found = flags.known(spelling)
+        found = vllm_flags.known(spelling)
         after = index + 1 if attached is not None else self._end(index + 1, 1 if dotted else found.nargs)
         raws = [attached] if attached is not None else list(self.args[index + 1 : after])
         if found.nargs == 0 and attached is not None:
@@ -226,7 +232,7 @@ class _Reader:
         return after
 
     def _keep(self, given: Given, spelling: str, *, dotted: bool) -> None:
-        parsed, name, found = self.parsed, given.name, flags.known(spelling)
+        parsed, name, found = self.parsed, given.name, vllm_flags.known(spelling)
         negated = found.nargs == 0 and spelling.startswith("--no-") and name != spelling[2:]
         parsed.places[name] = given.index
         if dotted:
@@ -240,14 +246,14 @@ class _Reader:
         if not dotted and not found.repeats:
             parsed.given.setdefault(name, []).append(replace(given, value="no") if negated else given)
 
-    def _end(self, start: int, nargs: flags.Nargs) -> int:
+    def _end(self, start: int, nargs: vllm_flags.Nargs) -> int:
         end = start
         most = len(self.args) if nargs == "+" else min(len(self.args), start + (nargs != 0))
         while end < most and self.args[end] != "--" and not self._is_flag(self.args[end]):
             end += 1
         return end
 
-    def _judge(self, index: int, found: flags.FlagSpec, raw: str) -> None:
+    def _judge(self, index: int, found: vllm_flags.FlagSpec, raw: str) -> None:
         """Record a fault where argparse could not convert a value, or does not allow it."""
         kind, _, special = found.kind.partition("|")
         if hidden(raw) or (special == "none" and raw in {"", "None"}) or (special == "auto" and raw.lower() == "auto"):
@@ -256,11 +262,11 @@ class _Reader:
         try:
             converted = convert(raw)
         except ValueError:
-            self._fault(index, f"has the value {beginning(raw, 40)!r}, which is not {wanted}")
+            self._fault(index, f"has the value {shortened(raw)!r}, which is not {wanted}")
         else:
             if found.choices and str(converted) not in found.choices:
                 shown = ", ".join(found.choices[:12])
-                self._fault(index, f"has the value {beginning(raw, 40)!r}, which is not one of {shown}")
+                self._fault(index, f"has the value {shortened(raw)!r}, which is not one of {shown}")
 
     def _take_foreign(self, index: int, name: str, attached: str | None, spellings: Sequence[str]) -> int:
         word = self.args[index]
@@ -283,7 +289,7 @@ def _name(word: str) -> tuple[str, str | None]:
     if word.startswith("--"):
         first, dot, rest = name.partition(".")
         return first.replace("_", "-") + dot + rest, value if equals else None
-    if not _spellings(name) and flags.spec(word[:2]):
+    if not _spellings(name) and vllm_flags.spec(word[:2]):
         return word[:2], word[2:]  # a letter with its value: -n2
     return name, value if equals else None
 
@@ -293,9 +299,9 @@ def _spellings(name: str) -> Sequence[str]:
     name = name.partition(".")[0]
     if name == "-O":
         return ("--optimization-level",)
-    if flags.spec(name):
+    if vllm_flags.spec(name):
         return (name,)
-    return flags.completions(name) if len(name) > 1 else ()
+    return vllm_flags.completions(name) if len(name) > 1 else ()
 
 
 def differ(every: Sequence[Given]) -> bool:
@@ -305,5 +311,5 @@ def differ(every: Sequence[Given]) -> bool:
 
 
 def _plain(name: str, value: str) -> str:
-    found = flags.spec(f"--{name}")
+    found = vllm_flags.spec(f"--{name}")
     return value.lstrip("0") if found and found.kind.startswith("int") and value.isdecimal() else value

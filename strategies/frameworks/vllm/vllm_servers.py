@@ -13,7 +13,7 @@ from enum import Enum
 
 from muster.strategies.documents import pods
 from muster.strategies.documents.pods import EnvVar
-from muster.strategies.frameworks.vllm import parsing
+from muster.strategies.frameworks.vllm import serve_arguments
 from muster.strategies.launches.expansions import resolve_own
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
@@ -64,7 +64,7 @@ class Server:
 
     form: Form
     args: tuple[str, ...]
-    parsed: parsing.Parsed
+    parsed: serve_arguments.Parsed
     env: Mapping[str, str | None] = field(default_factory=dict)
     certain: bool = True
 
@@ -165,8 +165,8 @@ def extended(server: Server, words: Sequence[str]) -> Server:
     return replace(server, args=args, parsed=_read(args, server.env))
 
 
-def _read(args: Sequence[str], env: Mapping[str, str | None]) -> parsing.Parsed:
-    return parsing.parse([resolve_own(word, env) for word in args])
+def _read(args: Sequence[str], env: Mapping[str, str | None]) -> serve_arguments.Parsed:
+    return serve_arguments.parse([resolve_own(word, env) for word in args])
 
 
 def _visible(env: Sequence[EnvVar]) -> dict[str, str | None]:

@@ -1,28 +1,28 @@
-"""The flags of the supported vLLM, without importing vLLM.
+"""The flags and words of the supported vLLM, without importing vLLM.
 
-tests/contract/vllm/generate.py prints `flags.json` from the parser that vLLM builds itself, and versions.py beside it
-prints `versions.json`, the flags that only other versions have. `parsing` uses both to read command lines.
+The tables lie in `strategies/upstream/vllm`: tests/contract/vllm prints `flags.json` from the parser that vLLM builds
+itself, `elsewhere.json` (flags that only other versions have) and `words.json` (quantizations, parsers, variables).
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
-import json
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+from typing import Literal, TypeAlias, TypedDict, cast
 
+from muster.strategies import upstream
 from muster.strategies.launches.guesses import Guesses
 
-__all__ = ["FlagSpec", "Nargs", "closest", "completions", "elsewhere", "known", "spec", "structured", "version"]
+__all__ = ["NEAR", "FlagSpec", "Nargs", "closest", "completions", "elsewhere", "known", "spec", "version", "words"]
 
 Nargs: TypeAlias = Literal[0, 1, "?", "+"]
 
+NEAR = 0.75
+"""The least ratio of `difflib` at which a word may stand for another."""
 _LONGEST_GUESS = 64
-_NEAR = 0.75
 _SURE = 0.92
 """Flags of different versions are less alike than this, and misspelled ones more."""
 
@@ -33,13 +33,13 @@ class _Entry(TypedDict, total=False):
     spellings: list[str]
     choices: list[str]
     repeats: bool
+    default: str | int | float
     range: dict[str, float]
     members: dict[str, list[str]]
 
 
 class _Table(TypedDict):
     vllm: str
-    allow_abbrev: bool
     flags: dict[str, _Entry]
 
 
@@ -55,8 +55,9 @@ class FlagSpec:
             allowed and `|auto` where auto is; `own` is a function of vLLM's own and not checked here.
         choices: the allowed values; empty for any.
         repeats: whether each time adds a value, instead of replacing the one before.
-        limits: what vLLM's configuration asks of a number: pairs of `gt`, `ge`, `lt` or `le` and the limit.
-        members: the members that its JSON may have, each with the words that it takes, () for any value; empty where
+        default: its value where it is missing, None where it has none.
+        limits: what vLLM's configuration asks of a number: `gt`, `ge`, `lt` or `le` and the limit.
+        members: the members that its JSON may have, each with the words that it takes, none for any value; empty where
             any member is taken.
     """
 
@@ -65,18 +66,14 @@ class FlagSpec:
     kind: str
     choices: tuple[str, ...] = ()
     repeats: bool = False
-    limits: tuple[tuple[str, float], ...] = ()
-    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    default: str | int | float | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+    members: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 @functools.cache
 def _table() -> _Table:
-    return cast("_Table", _load("flags.json"))
-
-
-def _load(name: str) -> dict[str, Any]:
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-    return cast("dict[str, Any]", json.loads(text))
+    return cast("_Table", upstream.data("vllm", "flags"))
 
 
 @functools.cache
@@ -84,9 +81,8 @@ def _specs() -> Mapping[str, FlagSpec]:
     out: dict[str, FlagSpec] = {}
     for name, entry in _table()["flags"].items():
         choices, repeats = tuple(entry.get("choices", ())), entry.get("repeats", False)
-        limits = tuple(sorted(entry.get("range", {}).items()))
-        members = {member: tuple(words) for member, words in entry.get("members", {}).items()}
-        found = FlagSpec(name, entry["nargs"], entry["type"], choices, repeats, limits, members)
+        limits, members = entry.get("range", {}), entry.get("members", {})
+        found = FlagSpec(name, entry["nargs"], entry["type"], choices, repeats, entry.get("default"), limits, members)
         out |= dict.fromkeys(entry.get("spellings", [f"--{name}"]), found)
     return out
 
@@ -94,11 +90,6 @@ def _specs() -> Mapping[str, FlagSpec]:
 @functools.cache
 def _spellings() -> list[str]:
     return sorted(_specs())
-
-
-@functools.cache
-def _versions() -> Mapping[str, list[str]]:
-    return _load("versions.json")
 
 
 def spec(flag: str) -> FlagSpec | None:
@@ -113,12 +104,6 @@ def known(flag: str) -> FlagSpec:
         KeyError: vLLM has no such flag.
     """
     return _specs()[flag]
-
-
-@functools.cache
-def structured() -> frozenset[str]:
-    """Return the names of the flags whose JSON has members of its own."""
-    return frozenset(each.name for each in _specs().values() if each.members)
 
 
 def completions(prefix: str) -> list[str]:
@@ -137,19 +122,22 @@ def version() -> str:
 
 def elsewhere(flag: str) -> list[str]:
     """Return the versions of vLLM, of those that were read, that have a flag which the supported one lacks."""
-    name = flag.removeprefix("--no-")
-    return _versions().get(flag) or _versions().get(f"--{name}") or []
+    found, name = cast("dict[str, list[str]]", upstream.data("vllm", "elsewhere")), flag.removeprefix("--no-")
+    return found.get(flag) or found.get(f"--{name}", [])
+
+
+def words(kind: str) -> Mapping[str, list[str] | str]:
+    """Return words of one kind with the versions that know them; for `env`, variables with what vLLM makes of them."""
+    return cast("dict[str, dict[str, list[str] | str]]", upstream.data("vllm", "words"))[kind]
 
 
 def closest(flag: str) -> tuple[str, bool] | None:
     """Return the flag that an unknown `flag` probably means and whether that is sure in any version, or None."""
     name = flag.lstrip("-")[:_LONGEST_GUESS]
     found = _guesses().closest(name)
-    if not found:
-        return None
-    return f"--{found}", difflib.SequenceMatcher(None, found, name).ratio() >= _SURE
+    return None if not found else (f"--{found}", difflib.SequenceMatcher(None, found, name).ratio() >= _SURE)
 
 
 @functools.cache
 def _guesses() -> Guesses:
-    return Guesses(_table()["flags"], _NEAR)
+    return Guesses(_table()["flags"], NEAR)

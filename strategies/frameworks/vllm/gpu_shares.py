@@ -1,4 +1,4 @@
-"""Sizes: how many GPUs of one pod a server uses, and which sizes would use them all.
+"""GPU shares: how many GPUs of one pod a server uses, and which sizes would use them all.
 
 A replica takes tensor x pipeline x prefill context GPUs; data parallelism repeats it. Expert parallelism divides the
 same GPUs in another way, and decode context parallelism reuses those of tensor parallelism: neither adds any (vLLM 0.31
@@ -10,19 +10,14 @@ from __future__ import annotations
 
 import math
 
-from muster.strategies.frameworks.vllm import heads
-from muster.strategies.frameworks.vllm.servers import Server
+from muster.strategies.frameworks.vllm import model_shapes
+from muster.strategies.frameworks.vllm.vllm_servers import Server
 
-__all__ = ["advise", "allowed", "fitting", "replica", "used", "world"]
+__all__ = ["advise", "fitting", "has_replicas_elsewhere", "used", "world"]
 
 _REPLICA = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size")
 _MOST = 1_024
 _EXTERNAL = ("data-parallel-external-lb", "data-parallel-rank")
-
-
-def replica(server: Server) -> int | None:
-    """Return the GPUs of one replica, None when a size cannot be seen."""
-    return _product(server, *_REPLICA)
 
 
 def world(server: Server) -> int | None:
@@ -32,15 +27,12 @@ def world(server: Server) -> int | None:
 
 def used(server: Server) -> int | None:
     """Return the GPUs that a server uses in its pod, None when that cannot be seen or Ray places its workers."""
-    if "ray" in (server.text("distributed-executor-backend"), server.text("data-parallel-backend")):
+    backend = server.text("distributed-executor-backend")
+    if "ray" in (backend, server.text("data-parallel-backend")) or backend == "external_launcher":
         return None
-    if (
-        server.open
-        or "VLLM_DP_SIZE" in server.env
-        or server.text("distributed-executor-backend") == "external_launcher"
-    ):
+    if server.open or "VLLM_DP_SIZE" in server.env:
         return None
-    each, nodes = replica(server), server.number("nnodes")
+    each, nodes = _product(server, *_REPLICA), server.number("nnodes")
     if each is None or nodes is None:
         return None
     if nodes > 1:
@@ -70,12 +62,6 @@ def fitting(server: Server, count: int) -> int | None:
     return count // others if _fits(server, count // others) else None
 
 
-def allowed(server: Server, size: int) -> bool:
-    """Whether the heads of the model can be divided among `size` GPUs, as far as they are known."""
-    known = heads.find(server.model or "")
-    return known is None or known.allow(size)
-
-
 def advise(server: Server, count: int) -> str:
     """Return the flags that would make a server use all of `count` GPUs: `set --tensor-parallel-size 2`."""
     whole = fitting(server, count)
@@ -99,10 +85,26 @@ def _fits(server: Server, size: int) -> bool:
     decode = server.number("decode-context-parallel-size")
     prefill = server.number("prefill-context-parallel-size")
     divided = prefill != 1 or (decode is not None and decode > 0 and size % decode == 0)
-    return size.bit_count() == 1 and divided and allowed(server, size)
+    return size.bit_count() == 1 and divided and model_shapes.find(server.model or "").allows(size) is not False
 
 
 def _product(server: Server, *names: str) -> int | None:
     """Return the product of flags; None when the value of one of them cannot be seen."""
     sizes = [server.number(name) for name in names]
     return None if None in sizes else math.prod(size or 0 for size in sizes)
+
+
+def has_replicas_elsewhere(server: Server) -> bool:
+    """Whether one front end answers for replicas in other pods, which then have to find it by an address.
+
+    With a balancer of the user's own, each replica of a dense model stands for itself.
+    """
+    own = ("data-parallel-rank", "data-parallel-hybrid-lb", "data-parallel-external-lb")
+    if any(server.on(flag) for flag in (*own, "data-parallel-multi-port-external-lb")):
+        return False
+    ray = server.text("data-parallel-backend") == "ray" or {"VLLM_DP_SIZE", "VLLM_DP_MASTER_IP"} & set(server.env)
+    size, local = server.number("data-parallel-size"), server.number("data-parallel-size-local")
+    here = local if server.on("data-parallel-size-local") else size
+    if ray or size is None or here is None or size < 2:
+        return False
+    return server.on("headless") or here < size
