@@ -61,7 +61,6 @@ class GoModule:
     definitions: tuple[str, ...]
 
     shared: ClassVar[tuple[str, ...]] = ()
-    by_hand: ClassVar[tuple[str, ...]] = ()
     mentions: ClassVar[str] = "."
 
     def tables(self, version: str, beside: Sequence[str] = ()) -> dict[str, Table]:
@@ -87,8 +86,6 @@ class Trainer(GoModule):
     """Trainer, whose behaviour is written by hand, and proven by what its own code answers."""
 
     __slots__ = ()
-
-    by_hand = ("behaviour.json",)
 
     def broken(self, version: str, beside: Sequence[str] = ()) -> Iterator[str]:
         """Yield the answers that Muster does not predict; they are asked for and written to tests/golden first."""

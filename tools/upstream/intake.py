@@ -1,13 +1,11 @@
 """Intake: the steps that take in a version, and what they print.
 
-Install it, write its tables, copy the rows of the version before, prove them, and run the corpus by it.
+Install it, write its tables, prove the rows that hold for the version before, and run the corpus by it.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,10 +33,6 @@ class Package(Protocol):
         """Names of its tables that are about all versions, and stand in the folder of the shipped one."""
 
     @property
-    def by_hand(self) -> Sequence[str]:
-        """Names of the files that are written by hand, and hold for the next version until they are seen not to."""
-
-    @property
     def mentions(self) -> str:
         """A regular expression that finds the corpus cases which it may decide."""
 
@@ -58,11 +52,6 @@ def take_in(package: Package, version: str, beside: Sequence[str] = (), *, corpu
     older = nearest(package.name, version)
     yield f"{package.name} {version}, beside {older}"
     yield from written(package, version, package.tables(version, beside), older)
-    for file in package.by_hand:
-        own, before = (FOLDER / package.name / each / file for each in (version, older))
-        if not own.exists() and before.exists():
-            shutil.copy(before, own)
-            yield f"{file}: copied from {older}"
     broken = list(package.broken(version, beside))
     yield from (f"does not hold: {line}" for line in broken)
     if corpus:
@@ -75,7 +64,7 @@ def take_in(package: Package, version: str, beside: Sequence[str] = (), *, corpu
 
 def nearest(package: str, version: str) -> str:
     """Return the newest known version before one, else the shipped one."""
-    every = [each for each in upstream.versions(package) if _order(each) < _order(version)]
+    every = [each for each in upstream.versions(package) if upstream.order(each) < upstream.order(version)]
     return every[-1] if every else upstream.shipped(package)
 
 
@@ -83,8 +72,13 @@ def written(package: Package, version: str, tables: Mapping[str, Table], older: 
     """Write the tables of a version, and yield what differs from an older one."""
     shipped = upstream.shipped(package.name)
     for name, table in tables.items():
-        old = cast("Table", upstream.data(package.name, name, shipped if name in package.shared else older))
-        yield from (f"{name}: {line}" for line in table_files.changes(old, table))
+        before = shipped if name in package.shared else older
+        try:
+            old = cast("Table", upstream.data(package.name, name, before))
+        except FileNotFoundError:
+            yield f"{name}: the first of its kind"
+        else:
+            yield from (f"{name}: {line}" for line in table_files.changes(old, table))
         own = FOLDER / package.name / version
         if name in package.shared and version != shipped:
             table_files.kept(own.with_name(shipped), name, table, "")
@@ -97,7 +91,3 @@ def _ends(package: Package, version: str) -> dict[str, str]:
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     found: dict[str, str] = json.loads(done.stdout)
     return found
-
-
-def _order(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"[0-9]+", version)]

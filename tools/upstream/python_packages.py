@@ -19,7 +19,7 @@ from muster.strategies import upstream
 from tools.upstream import row_proofs, vllm_columns
 from tools.upstream.table_files import Json, Table
 
-__all__ = ["FailedError", "PythonPackage", "TunePackage", "VllmPackage"]
+__all__ = ["AcceleratePackage", "FailedError", "PythonPackage", "TunePackage", "VllmPackage"]
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SETTINGS = {
@@ -52,7 +52,6 @@ class PythonPackage:
     mentions: str
 
     shared: ClassVar[tuple[str, ...]] = ()
-    by_hand: ClassVar[tuple[str, ...]] = ("rows.toml",)
 
     def broken(self, version: str, beside: Sequence[str] = ()) -> Iterator[str]:
         """Yield the rows that do not hold."""
@@ -132,8 +131,19 @@ class TunePackage(PythonPackage):
 
     def asked(self) -> list[str]:
         """Return the items."""
-        table = cast("dict[str, dict[str, dict[str, dict[str, Json] | None]]]", upstream.data(self.name, "tables"))
-        return sorted({item for each in table["configs"].values() for item in each["items"] or ()})
+        table = cast("dict[str, dict[str, dict[str, Json] | None]]", upstream.data(self.name, "configs"))
+        return sorted({item for config in table.values() for item in config["items"] or ()})
+
+
+class AcceleratePackage(PythonPackage):
+    """accelerate, of whose options those are listed apart that say where processes run: those that the table has."""
+
+    __slots__ = ()
+
+    def asked(self) -> list[str]:
+        """Return the options."""
+        table = cast("dict[str, dict[str, str]]", upstream.data(self.name, "launchers"))
+        return table["trl"]["options"].split()
 
 
 class VllmPackage(PythonPackage):

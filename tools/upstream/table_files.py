@@ -21,8 +21,8 @@ Table: TypeAlias = dict[str, Json]
 _LONGEST = 110  # characters of an object that stands in one line
 
 
-def kept(folder: Path, name: str, table: Table, like: str) -> bool:
-    """Write a table into the folder of its version; return whether its facts are others than before.
+def kept(folder: Path, name: str, table: Table, like: str) -> None:
+    """Write a table into the folder of its version, unless the same facts stand there already.
 
     Args:
         folder: `<package>/<version>`.
@@ -33,7 +33,7 @@ def kept(folder: Path, name: str, table: Table, like: str) -> bool:
     package, version = folder.parts[-2:]
     file = folder / f"{name}.json"
     if file.exists() and upstream.data(package, name, version) == table:
-        return False
+        return
     stored = table
     if like:
         base = upstream.data(package, name, like)
@@ -42,7 +42,6 @@ def kept(folder: Path, name: str, table: Table, like: str) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(text(stored) + "\n", encoding="utf-8")
     upstream.data.cache_clear()
-    return True
 
 
 def text(value: Json, indent: str = "") -> str:

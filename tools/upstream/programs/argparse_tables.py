@@ -61,3 +61,33 @@ def entry(action: argparse.Action) -> tuple[str, Entry]:
 def entries(parser: argparse.ArgumentParser) -> Entries:
     """Every flag of one parser."""
     return dict(entry(action) for action in parser._actions if action.option_strings)
+
+
+def options(parser: argparse.ArgumentParser) -> Entry:
+    """The options of a launcher as `muster.strategies.launches.options.table` reads them, choices and defaults beside.
+
+    Those with a value come first.
+    """
+    actions = sorted((action for action in parser._actions if action.option_strings), key=lambda each: each.nargs == 0)
+    found: Entry = {"options": " ".join(map(option, actions))}
+    if not parser.allow_abbrev:
+        found["rules"] = {"abbreviated": False}
+    named = {option(action).strip(":+").rpartition("=")[2]: entry(action)[1] for action in actions}
+    for fact in ("choices", "default"):
+        found[fact] = {name: each[fact] for name, each in named.items() if each.get(fact) not in (None, "", [])}
+    return found
+
+
+def option(action: argparse.Action) -> str:
+    """One option: other spellings, its name, and a mark for each value."""
+    spellings = dict.fromkeys(each.lstrip("-").replace("_", "-") for each in action.option_strings)
+    name = max(spellings, key=len)
+    others = ",".join(each for each in spellings if each != name)
+    mark = (
+        ""
+        if action.nargs == 0
+        else ":+"
+        if isinstance(action, argparse._AppendAction) or action.nargs in ("+", "*")
+        else ":"
+    )
+    return f"{others}={name}{mark}" if others else f"{name}{mark}"

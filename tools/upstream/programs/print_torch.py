@@ -6,9 +6,10 @@ import importlib
 import json
 import sys
 
-from tools.upstream.programs.argparse_tables import entries
+from tools.upstream.programs.argparse_tables import options
 
-# `distributed/launch.py` reads the same and `--use-env`.
 if __name__ == "__main__":
-    parser = importlib.import_module("torch.distributed.run").get_args_parser()
-    sys.stdout.write(json.dumps({"flags": {"allow_abbrev": parser.allow_abbrev, "run": entries(parser)}}))
+    run = options(importlib.import_module("torch.distributed.run").get_args_parser())
+    # `distributed/launch.py` has the same options, and this one.
+    launch = {**run, "options": f"{run['options']} use-env"}
+    sys.stdout.write(json.dumps({"launchers": {"torchrun": run, "distributed_launch": launch}}))

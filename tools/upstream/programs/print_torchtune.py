@@ -46,7 +46,7 @@ def main() -> None:
             items = values(package.parent / "recipes" / "configs" / config.file_path, asked)
             configs.setdefault(config.name, {"recipe": recipe.name, "items": items})
     builders = {path.parent.name: sorted(exported(path)) for path in sorted((package / "models").glob("*/__init__.py"))}
-    sys.stdout.write(json.dumps({"tables": {"recipes": recipes, "configs": configs, "builders": builders}}))
+    sys.stdout.write(json.dumps({"recipes": recipes, "configs": configs, "builders": builders}))
 
 
 if __name__ == "__main__":
