@@ -26,7 +26,6 @@ from muster.strategies.launches import (
     ranks,
     sites,
     spawns,
-    tables,
     topologies,
 )
 from muster.strategies.launches.launches import Launch, Launcher
@@ -389,7 +388,7 @@ def _with_settings(launch: Launch, values: Mapping[str, str]) -> tuple[Mapping[s
     at = launch.rest.index("--config") if "--config" in launch.rest[:-1] else None
     name = "" if at is None else launch.rest[at + 1]
     found = accelerate_files.read(launch.written[name], name) if name in launch.written else None
-    held = {key: value for key, value in (found or {}).items() if key in tables.TRL.counts}
+    held = {key: value for key, value in (found or {}).items() if key in launches.TRL_FLAGS.counts}
     if found is None or any(not isinstance(value, str) or "$" in value for value in held.values()):
         return values, launch.rest
     return {**held, **values}, (*launch.rest[:at], *launch.rest[(at or 0) + 2 :])

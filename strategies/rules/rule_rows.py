@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -71,6 +71,10 @@ class Rows:
             for flag in _QUOTED.findall(each.partition("\n")[0]):
                 self._texts.setdefault(flag, []).append(each)
         self.always: Sequence[Row] = always
+
+    def flags(self) -> Collection[str]:
+        """Return the flags of all rows that are judged where they are written."""
+        return self._texts.keys()
 
     def of(self, flag: str) -> Sequence[Row]:
         """Return the rows that are judged where this flag is written."""

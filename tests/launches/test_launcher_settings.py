@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.launches import choices, launches
+from muster.strategies.launches import launcher_settings, launches
 from tests.frameworks.builders import found, gpus, jobset, replicated_job, runtime, trainjob
 
 
 def refused(line):
-    return [option for option, _, _ in choices.refused(launches.parse(tuple(line.split())))]
+    return [option for option, _, _ in launcher_settings.refused(launches.parse(tuple(line.split())))]
 
 
 REFUSED = {
