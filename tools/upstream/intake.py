@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from muster.strategies import upstream
 from tools.upstream import table_files
-from tools.upstream.table_files import Table
+from tools.upstream.table_files import Json, Table
 
 __all__ = ["FOLDER", "Package", "nearest", "take_in", "written"]
 
@@ -72,17 +72,26 @@ def written(package: Package, version: str, tables: Mapping[str, Table], older: 
     """Write the tables of a version, and yield what differs from an older one."""
     shipped = upstream.shipped(package.name)
     for name, table in tables.items():
-        before = shipped if name in package.shared else older
         try:
-            old = cast("Table", upstream.data(package.name, name, before))
+            old = cast("Table", upstream.data(package.name, name, older))
         except FileNotFoundError:
             yield f"{name}: the first of its kind"
         else:
-            yield from (f"{name}: {line}" for line in table_files.changes(old, table))
+            views = (_of(old, older), _of(table, version)) if name in package.shared else (old, table)
+            yield from (f"{name}: {line}" for line in table_files.changes(*views))
         own = FOLDER / package.name / version
         if name in package.shared and version != shipped:
             table_files.kept(own.with_name(shipped), name, table, "")
         table_files.kept(own, name, table, "" if version == shipped else shipped)
+
+
+def _of(table: Json, version: str) -> Json:
+    """Return what a table of all versions says of one: the words that it knows."""
+    if isinstance(table, dict):
+        return {
+            name: _of(each, version) for name, each in table.items() if not isinstance(each, list) or version in each
+        }
+    return True if isinstance(table, list) else table
 
 
 def _ends(package: Package, version: str) -> dict[str, str]:

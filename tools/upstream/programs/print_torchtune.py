@@ -27,10 +27,10 @@ def values(path: Path, asked: list[str]) -> dict[str, Any] | None:
 
 
 def exported(path: Path) -> list[str]:
-    """`__all__` of a package, without importing it: some need what is not installed."""
+    """Functions in `__all__` of a package, without importing it: some need what is not installed."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            return list(ast.literal_eval(node.value))
+            return [name for name in ast.literal_eval(node.value) if name.islower()]
     return []
 
 

@@ -1,22 +1,26 @@
 """Prints tests/migrations/members.json: the members of each kind that `muster migrate` reads, from upstream's CRDs.
 
-The definitions are in Go modules, which the module proxy has. A pod template is one member, and so is a list. Of the
-TrainJobs and runtimes of older Trainers only the members are listed that the pinned Trainer does not have.
+A pod template is one member, and so is a list. Of the TrainJobs and runtimes of older Trainers only the members are
+listed that the shipped Trainer does not have.
 
-    .venv/bin/python -m tests.contract.migrations.generate > tests/migrations/members.json
+    .venv/bin/python -m tools.upstream.member_lists > tests/migrations/members.json
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from typing import Any  # schemas as upstream writes them
 
 import yaml
 
-from e2e.suites.migrations.examples import MPI_OPERATOR, OPERATOR, folder
+from e2e.suites.migrations.examples import MPI_OPERATOR, OPERATOR
+from muster.strategies import upstream
+from tools.upstream.go_modules import TRAINER, folder
 
-TRAINER = "github.com/kubeflow/trainer/v2"
-OLDER = (f"{TRAINER}@v2.0.1", f"{TRAINER}@v2.1.0")
+__all__ = ["text"]
+
 CRDS = {
     "PyTorchJob": ((OPERATOR, "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"),),
     "TFJob": ((OPERATOR, "manifests/base/crds/kubeflow.org_tfjobs.yaml"),),
@@ -38,7 +42,7 @@ def members(module: str, file: str) -> set[str]:
     return set(flat(version["schema"]["openAPIV3Schema"], ()))
 
 
-def flat(schema, at):
+def flat(schema: dict[str, Any], at: tuple[str, ...]) -> Iterator[str]:
     """Yield the paths of the leaves of a schema."""
     inside = schema.get("properties") or {}
     values = schema.get("additionalProperties")
@@ -60,8 +64,12 @@ def text() -> str:
     found = {kind: sorted(set().union(*(members(*each) for each in files))) for kind, files in CRDS.items()}
     for kind, plural in OWN.items():
         file = f"manifests/base/crds/trainer.kubeflow.org_{plural}.yaml"
-        older = set().union(*(members(module, file) for module in OLDER))
-        found[kind] = sorted(older - members(TRAINER, file))
+        shipped = upstream.shipped("trainer")
+        every = {version: members(f"{TRAINER.path}@v{version}", file) for version in upstream.versions("trainer")}
+        older = [each for version, each in every.items() if upstream.order(version) < upstream.order(shipped)]
+        gone = set[str]().union(*older) - every[shipped]
+        # What had no members of its own and now has some is not gone.
+        found[kind] = sorted(one for one in gone if not any(each.startswith(f"{one}.") for each in every[shipped]))
     return json.dumps(found, indent=1) + "\n"
 
 
