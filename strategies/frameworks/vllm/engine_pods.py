@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from muster.strategies.frameworks.vllm import gpu_shares, serve_arguments
 from muster.strategies.frameworks.vllm.vllm_servers import Server
 
-__all__ = ["Doubt", "crowded", "numbered"]
+__all__ = ["Doubt", "alike", "crowded", "numbered"]
 
 _PART = "gpu-memory-utilization"
 _DEFAULT = "0.9"  # of vLLM 0.19; later ones take a little more
@@ -22,6 +22,15 @@ _INDEXES = ("$(JOB_COMPLETION_INDEX)", "$JOB_COMPLETION_INDEX", "${JOB_COMPLETIO
 
 Doubt = tuple[Server, str, str]
 """The server, the flag that a finding is about, and the message."""
+
+
+def alike(found: Sequence[Server], pods: int) -> Iterator[Doubt]:
+    """Yield the server whose rank all nodes of an engine have, as each pod starts the same."""
+    spread = [server for server in found if not server.open and (server.number("nnodes") or 0) > 1]
+    ranks = {server.number("node-rank") if server.on("node-rank") else 0 for server in spread}
+    if len(spread) == len(found) and pods > 1 and len(ranks) == 1 and None not in ranks:
+        message = f"is {ranks.pop()} in all {pods} pods, so that each waits for the others; use $(JOB_COMPLETION_INDEX)"
+        yield spread[0], "node-rank", message
 
 
 def numbered(server: Server, pods: int, names: Sequence[str]) -> Iterator[Doubt]:

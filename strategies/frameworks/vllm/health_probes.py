@@ -11,36 +11,31 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.strategies.documents import loose, pods
-from muster.strategies.documents.findings import Finding, warning
-from muster.strategies.frameworks.vllm.vllm_servers import Server
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import loose, paths, pods
+from muster.strategies.documents.findings import Finding, note, warning
+from muster.strategies.documents.paths import Absent, Path
+from muster.strategies.frameworks.vllm.vllm_servers import PORT, Server
 
-__all__ = ["NAMES", "PORT", "check", "make", "port", "unfit"]
-
-PORT = 8000
-"""Where `vllm serve` listens without `--port`."""
+__all__ = ["add", "check", "port"]
 
 _TIMES: dict[str, dict[str, int]] = {
     "startupProbe": {"periodSeconds": 10, "failureThreshold": 180},  # loading weights takes minutes
     "readinessProbe": {"periodSeconds": 5, "failureThreshold": 3},
     "livenessProbe": {"periodSeconds": 15, "failureThreshold": 4},
 }
-NAMES = tuple(_TIMES)
-"""The probes that Muster adds."""
-
-_LAST_PORT = 65_535
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def port(server: Server) -> int | None:
     """Return the port on which the kubelet can ask for `/health`, None where it cannot or the port is not known."""
-    unseen = server.parsed.config is not None or server.spread or server.has("uds") or unfit(server) is not None
+    unseen = server.parsed.config is not None or server.spread or server.has("uds") or _unfit(server) is not None
     if unseen or server.text("host") in _LOOPBACK:
         return None
-    return _listens(server)
+    return server.port
 
 
-def unfit(server: Server) -> str | None:
+def _unfit(server: Server) -> str | None:
     """Return why the server answers no HTTP request of a kubelet, None where it does."""
     if server.grpc:
         return "the server speaks gRPC, so Muster adds no probe over HTTP; write one of kind grpc"
@@ -49,11 +44,25 @@ def unfit(server: Server) -> str | None:
     return None
 
 
-def make(name: str, server: Server) -> dict[str, Any]:
-    """Return the probe called `name`."""
+def add(changes: Changes, path: Path, server: Server, *, rule: str, ready: str) -> None:
+    """Add the probes that a container lacks, or say why none is added.
+
+    Args:
+        changes: where they are recorded.
+        path: of the container.
+        server: the server that the container starts.
+        rule: id of the rule.
+        ready: what the server is ready for, in the reason: `the server is ready for traffic`.
+    """
+    missing, number = [name for name in _TIMES if isinstance(changes.get(*path, name), Absent)], port(server)
     tls = server.has("ssl-certfile") or server.has("ssl-keyfile")
-    get = {"path": "/health", "port": port(server), **({"scheme": "HTTPS"} if tls else {})}
-    return {"httpGet": get, "timeoutSeconds": 5, **_TIMES[name]}
+    get = {"path": "/health", "port": number, **({"scheme": "HTTPS"} if tls else {})}
+    for name in missing if number is not None else ():
+        probe = {"httpGet": dict(get), "timeoutSeconds": 5, **_TIMES[name]}
+        reason = f"/health on port {number} tells when {ready} and when it is stuck"
+        changes.set((*path, name), probe, rule=rule, reason=reason)
+    if missing and (why := _unfit(server)):
+        changes.report(note(paths.field(changes.document, path), None, why, rule=rule))
 
 
 def check(server: Server, pod: Mapping[str, Any], container: pods.Container, place: str) -> Iterator[Finding]:
@@ -65,7 +74,7 @@ def check(server: Server, pod: Mapping[str, Any], container: pods.Container, pla
         container: the container of the server.
         place: its field path.
     """
-    for name in NAMES:
+    for name in _TIMES:
         probe = loose.mapping(container.get(name))
         for kind in ("httpGet", "tcpSocket"):
             asked = loose.mapping(probe.get(kind))
@@ -79,8 +88,8 @@ def _fault(
     server: Server, pod: Mapping[str, Any], container: pods.Container, kind: str, asked: Mapping[str, Any]
 ) -> str:
     """Return why the server does not answer a probe, "" where it does or that is not known."""
-    port, listens = _asked_port(container, asked.get("port")), _listens(server)
-    if kind == "httpGet" and unfit(server) is not None:
+    port, listens = _asked_port(container, asked.get("port")), server.port
+    if kind == "httpGet" and _unfit(server) is not None:
         why = "speaks gRPC" if server.grpc else "asks for client certificates"
         return f"the server {why}" if port == (listens or PORT) else ""
     if server.open or listens is None or asked.get("host"):
@@ -122,11 +131,3 @@ def _is_alone(pod: Mapping[str, Any]) -> bool:
 
 _GUARDED = ("/v1", "/v2", "/inference", "/cohere")
 """Paths that ask for the API key (vLLM 0.31 `entrypoints/serve/middleware/authenticate.py`)."""
-
-
-def _listens(server: Server) -> int | None:
-    text: str | None = server.text("port") or str(PORT)
-    if text and text.startswith("$(") and text.endswith(")"):
-        text = server.env.get(text[2:-1])
-    number = int(text) if text and text.isdecimal() and len(text) <= len(str(_LAST_PORT)) else 0
-    return number if 0 < number <= _LAST_PORT else None

@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.strategies.documents.findings import beginning
 from muster.strategies.frameworks.vllm import vllm_flags
+from muster.strategies.rules import Value
 
-__all__ = ["Fault", "Given", "Parsed", "count", "differ", "hidden", "parse", "shortened"]
+__all__ = ["Fault", "Given", "Parsed", "convert", "count", "differ", "hidden", "parse", "shortened"]
 
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _COUNT = re.compile(r"\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
@@ -29,11 +30,6 @@ _SUFFIXED = re.compile(r"\b(\d{1,9})(?:\.\d{1,9})?[kmgtKMGT]\b")
 _LONGEST_JSON = 4_096  # characters of JSON with numbers like 80m; a longer text with some is not judged
 _DIGITS = 15
 _SHOWN = 40
-
-
-def _count(raw: str) -> None:
-    if not _COUNT.fullmatch(raw.strip()):
-        int(raw)
 
 
 def count(raw: str) -> int | None:
@@ -49,35 +45,50 @@ def count(raw: str) -> int | None:
     return int(float(text[:-1]) * base ** _POWERS[text[-1].lower()])
 
 
-def _json(raw: str) -> None:
-    """Read JSON in which a number may be written like 80m, outside of texts."""
+def convert(kind: str, raw: str) -> Value:
+    """Return a value as vLLM's parser converts it; a text where JSON has numbers like 80m, or is very long.
+
+    Raises:
+        ValueError: the parser refuses it.
+    """
+    kind, _, special = kind.partition("|")
+    if special == "none" and raw in {"", "None"}:
+        return None
+    if kind == "int":
+        return int(raw)
+    if kind == "float":
+        return float(raw)
+    if kind == "count":
+        known = count(raw)
+        return raw if special == "auto" and raw.lower() == "auto" else int(raw) if known is None else known
+    return _json(raw, kind) if kind in _WANTED else raw
+
+
+def _json(raw: str, kind: str) -> Value:
+    """Read JSON; of kind `object` where braces hold it, anything else is a word (`arg_utils.py` union_dict_and_str)."""
+    text = raw.strip()
+    if kind == "object" and not (text.startswith("{") and text.endswith("}") and len(text) <= _LONGEST_JSON):
+        return raw
     try:
-        json.loads(raw)
+        found: Value = json.loads(raw)
     except RecursionError as deep:
         raise ValueError(raw) from deep
     except ValueError:
-        if len(raw) <= _LONGEST_JSON and _SUFFIXED.search(raw):
-            json.loads(_SUFFIXED.sub(r"\1", raw))
-        elif len(raw) <= _LONGEST_JSON:
+        if len(raw) > _LONGEST_JSON:
+            return raw
+        if kind == "object" or not _SUFFIXED.search(raw):
             raise
+        json.loads(_SUFFIXED.sub(r"\1", raw))
+        return raw
+    return found
 
 
-def _object(raw: str) -> None:
-    """Read JSON where braces hold it; anything else is a word (`engine/arg_utils.py` union_dict_and_str)."""
-    text = raw.strip()
-    if text.startswith("{") and text.endswith("}") and len(text) <= _LONGEST_JSON:
-        try:
-            json.loads(text)
-        except RecursionError as deep:
-            raise ValueError(raw) from deep
-
-
-_KINDS: dict[str, tuple[Callable[[str], object], str]] = {
-    "int": (int, "a whole number"),
-    "float": (float, "a number"),
-    "count": (_count, "a whole number"),
-    "json": (_json, 'JSON, such as {"image": 4}'),
-    "object": (_object, "JSON, though it has braces"),
+_WANTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "count": "a whole number",
+    "json": 'JSON, such as {"image": 4}',
+    "object": "JSON, though it has braces",
 }
 
 
@@ -255,16 +266,15 @@ class _Reader:
 
     def _judge(self, index: int, found: vllm_flags.FlagSpec, raw: str) -> None:
         """Record a fault where argparse could not convert a value, or does not allow it."""
-        kind, _, special = found.kind.partition("|")
-        if hidden(raw) or (special == "none" and raw in {"", "None"}) or (special == "auto" and raw.lower() == "auto"):
+        if hidden(raw):
             return
-        convert, wanted = _KINDS.get(kind, (str, ""))
         try:
-            converted = convert(raw)
+            converted = convert(found.kind, raw)
         except ValueError:
+            wanted = _WANTED[found.kind.partition("|")[0]]
             self._fault(index, f"has the value {shortened(raw)!r}, which is not {wanted}")
         else:
-            if found.choices and str(converted) not in found.choices:
+            if found.choices and converted is not None and str(converted) not in found.choices:
                 shown = ", ".join(found.choices[:12])
                 self._fault(index, f"has the value {shortened(raw)!r}, which is not one of {shown}")
 

@@ -15,7 +15,7 @@ from muster.strategies.frameworks.vllm.vllm_servers import Server
 from muster.strategies.launches import topologies
 from muster.strategies.launches.sites import Site
 from muster.strategies.platform.generations import Generation
-from muster.strategies.rules import UNKNOWN, Value, from_json, member
+from muster.strategies.rules import UNKNOWN, Value, member
 
 __all__ = ["Circumstances", "ServeView", "place"]
 
@@ -39,7 +39,6 @@ class Circumstances:
         authors: who wrote which argument of a bare launch, None for one inside a wrapper.
         generation: the bound of the GPUs of its nodes, None where no label of them says one.
         pods: how many pods start the same, 0 where that is not judged.
-        servers: how many servers the container starts.
         memory: memory limit of the container in GiB, None for none, or where that is not judged.
         shared_memory: GiB that fit into /dev/shm, None where they are not known.
     """
@@ -53,7 +52,6 @@ class Circumstances:
     authors: Authors | None = None
     generation: Generation | None = None
     pods: int = 0
-    servers: int = 1
     memory: float | None = None
     shared_memory: float | None = None
 
@@ -133,7 +131,12 @@ class ServeView:
             return False if name in self.server.parsed.off else found.default if found else None
         if serve_arguments.hidden(text) or name in self.server.parsed.dotted:
             return UNKNOWN
-        return True if found.nargs == 0 else _typed(found.kind, text)
+        try:
+            value = True if found.nargs == 0 else serve_arguments.convert(found.kind, text)
+        except ValueError:
+            return UNKNOWN
+        unread = isinstance(value, str) and found.kind.startswith("json")
+        return UNKNOWN if unread or (isinstance(value, int) and len(text) > _LONGEST) else value
 
 
 def place(server: Server, site: Site, flag: str) -> str:
@@ -143,26 +146,6 @@ def place(server: Server, site: Site, flag: str) -> str:
 
 def _known(found: float | bool | None) -> Value:
     return UNKNOWN if found is None else found
-
-
-def _typed(kind: str, text: str) -> Value:
-    """Return a value as vLLM's parser converts it, UNKNOWN where it does not."""
-    kind, _, special = kind.partition("|")
-    if special == "none" and text in ("", "None"):
-        return None
-    if kind in ("int", "float"):
-        if len(text) > _LONGEST:
-            return UNKNOWN
-        try:
-            return int(text) if kind == "int" else float(text)
-        except ValueError:
-            return UNKNOWN
-    if kind == "count":
-        return text if special == "auto" and text.lower() == "auto" else _known(serve_arguments.count(text))
-    if kind in ("json", "object"):
-        found = from_json(text)
-        return UNKNOWN if isinstance(found, str) and kind == "json" else found
-    return text
 
 
 def _shape(view: ServeView) -> model_shapes.Shape:
@@ -254,7 +237,6 @@ _FACTS: Mapping[str, Callable[[ServeView], Value]] = {
     "remedy": _remedy,
     "replicas_elsewhere": lambda view: gpu_shares.has_replicas_elsewhere(view.server),
     "rust_frontend": lambda view: view.server.is_set("VLLM_USE_RUST_FRONTEND"),
-    "servers": lambda view: view.around.servers,
     "shared_memory": lambda view: _known(view.around.shared_memory),
     "used": lambda view: _known(gpu_shares.used(view.server)),
     "version": lambda _: vllm_flags.version(),

@@ -18,7 +18,7 @@ from muster.strategies.launches.expansions import resolve_own
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
 
-__all__ = ["Form", "Server", "extended", "implied", "of_launch", "starts"]
+__all__ = ["PORT", "Form", "Server", "extended", "implied", "of_launch", "starts"]
 
 _MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.api_server.entry"})
 _GRPC_MODULES = frozenset({"vllm.entrypoints.grpc_server", "vllm.entrypoints.launchers.grpc_server"})
@@ -39,6 +39,9 @@ _SPREAD = frozenset(
 )
 _TRUE = frozenset({"1", "true"})
 _DIGITS = 9
+_LAST_PORT = 65_535
+PORT = 8000
+"""Where `vllm serve` listens without `--port`."""
 _BLANK = re.compile(r"\s")
 
 
@@ -109,6 +112,15 @@ class Server:
         if self.on("data-parallel-hybrid-lb") or "data-parallel-start-rank" in self.parsed.values:
             return self.number("data-parallel-size-local")
         return self.number("data-parallel-size")
+
+    @property
+    def port(self) -> int | None:
+        """Port on which it listens, `PORT` by default; None where that is known only in the pod, or is none."""
+        text: str | None = self.text("port") or str(PORT)
+        if text and text.startswith("$(") and text.endswith(")"):
+            text = self.env.get(text[2:-1])
+        number = int(text) if text and text.isdecimal() and len(text) <= len(str(_LAST_PORT)) else 0
+        return number if 0 < number <= _LAST_PORT else None
 
     def text(self, flag: str) -> str | None:
         """Return the value of a flag as it is written, None when it is missing."""

@@ -14,7 +14,6 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import additions
 from muster.strategies.documents import names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, note, warning
-from muster.strategies.documents.paths import Absent
 from muster.strategies.frameworks.vllm import (
     authors,
     engine_pods,
@@ -98,13 +97,7 @@ class VLLMStrategy:
         server = vllm_servers.implied(site) if site else None
         if job.kind != "JobSet" or place is None or server is None:
             return
-        missing = [name for name in health_probes.NAMES if isinstance(changes.get(*place.path, name), Absent)]
-        port = health_probes.port(server)
-        for name in missing if port is not None else ():
-            reason = f"/health on port {port} tells when the server is ready for traffic and when it is stuck"
-            changes.set((*place.path, name), health_probes.make(name, server), rule="vllm/probes", reason=reason)
-        if missing and (why := health_probes.unfit(server)):
-            changes.report(note(paths.field(changes.document, place.path), None, why, rule="vllm/probes"))
+        health_probes.add(changes, place.path, server, rule="vllm/probes", ready="the server is ready for traffic")
         for feature in _asked(job):
             if feature != "lora" or _may_update(server):
                 _enable(changes, place, feature)
@@ -125,7 +118,8 @@ class VLLMStrategy:
         around = _circumstances(job, site, found)
         for server in found:
             yield from serve_checks.check(server, site, around)
-        for server, flag, message in (*_numbered(job, found), *_crowded(job, found)):
+        alike = engine_pods.alike(found, topologies.pods_of(job))
+        for server, flag, message in (*alike, *_numbered(job, found), *_crowded(job, found)):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
             yield warning(serve_view.place(server, site, flag), shown, message, rule="vllm/meeting")
         if not site.command and site.args[:2] == ("vllm", "serve") and _image(job)[1].startswith(_UPSTREAM):
@@ -209,7 +203,6 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
         authors=authors.Authors(site, job, bare) if bare else None,
         generation=capabilities.bound(job),
         pods=topologies.pods_of(job),
-        servers=len(found),
         memory=_memory(place),
         shared_memory=room / _GIB if room else None,
     )
@@ -283,7 +276,7 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
     if not server.has("host") and not server.has("uds") and not hidden:
         yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
     if not server.has("port") and not server.has("uds") and not hidden:
-        yield ("--port", str(health_probes.PORT)), "probes and the Service know its port"
+        yield ("--port", str(vllm_servers.PORT)), "probes and the Service know its port"
     others = job.container is not None and topologies.sees_others(job.container.container)
     found = topologies.read_topology(job).devices
     count = topologies.visible(found.count, server.env, others=others, maker=found.maker)

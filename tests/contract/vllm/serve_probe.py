@@ -1,7 +1,7 @@
 """Whether vLLM takes command lines: run by a python that has vllm, once for many lines; no GPU, no network.
 
 Reads {"gpus": count, "lines": [[word, ...], ...]} on stdin, each line `vllm serve` and its words, with `NAME=value`
-before them for variables. Prints for each "" where vLLM comes to the place where it would start its engine, else the first
+before them for variables. Prints for each "" where vLLM comes to where it would start its engine, else the first
 line of what it says. That place lies behind its parser, `validate_parsed_serve_args`, `ServeSubcommand.cmd` and all of
 `AsyncEngineArgs.create_engine_config`; all four are vLLM's own, and only what opens ports or starts processes is
 replaced.
@@ -136,7 +136,7 @@ def ask(serve: Any, parser: Any, words: list[str]) -> str:
             command.cmd(args)
     except ReachedError:
         return ""
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever it is, vLLM stops there
         said = error
     else:
         return "vLLM came to no end"

@@ -13,10 +13,10 @@ from typing import Any
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import paths, pods
-from muster.strategies.documents.findings import note, warning
+from muster.strategies.documents.findings import warning
 from muster.strategies.documents.paths import Absent
-from muster.strategies.frameworks.samplers import completions, transfers
-from muster.strategies.frameworks.samplers.pairs import ENV, Pair
+from muster.strategies.frameworks.samplers import sampler_completions, weight_transfers
+from muster.strategies.frameworks.samplers.role_pairs import ENV, Pair
 from muster.strategies.frameworks.vllm import health_probes, serve_arguments
 from muster.strategies.launches.sites import Site
 
@@ -79,20 +79,23 @@ def complete(pair: Pair, changes: Changes) -> None:
         _add_env(changes, pair.node, (ENV, pair.host, reason))
     _add_folder(pair, changes)
     _add_flags(pair, changes)
-    for entry in completions.list_env(pair):
+    for entry in sampler_completions.list_env(pair):
         _add_env(changes, pair.sampler.place, entry)
-    _add_probes(pair, changes)
+    server = pair.sampler.server
+    if server is not None and pair.is_asked:
+        ready = "the sampler is ready for the training"
+        health_probes.add(changes, pair.sampler.place.path, server, rule="sampler/probes", ready=ready)
 
 
 def _add_folder(pair: Pair, changes: Changes) -> None:
     """Let the training send weights by files, where only the sampler's runtime says so."""
-    mine, theirs = transfers.folders(pair)
+    mine, theirs = weight_transfers.folders(pair)
     if theirs and not mine and pair.is_asked and not serve_arguments.hidden(theirs):
-        _add_env(changes, pair.node, (transfers.FOLDER, theirs, "the sampler reads weights from this folder"))
+        _add_env(changes, pair.node, (weight_transfers.FOLDER, theirs, "the sampler reads weights from this folder"))
 
 
 def _add_flags(pair: Pair, changes: Changes) -> None:
-    found, site = completions.list_flags(pair), pair.sampler.site
+    found, site = sampler_completions.list_flags(pair), pair.sampler.site
     if not found:
         return
     words: Sequence[str] = [word for flag in found for word in flag.words]
@@ -110,16 +113,3 @@ def _add_env(changes: Changes, place: pods.Place, entry: tuple[str, str, str]) -
         where = f"{paths.field(changes.document, place.path)}.env[{name}]"
         message = f"kept as the job sets it; Muster would have set {value!r}, because {reason}"
         changes.report(warning(where, found.get("value"), message, rule="sampler/env"))
-
-
-def _add_probes(pair: Pair, changes: Changes) -> None:
-    server, path = pair.sampler.server, pair.sampler.place.path
-    if server is None or not pair.is_asked:
-        return
-    missing = [name for name in health_probes.NAMES if isinstance(changes.get(*path, name), Absent)]
-    port = health_probes.port(server)
-    for name in missing if port is not None else ():
-        reason = f"/health on port {port} tells when the sampler is ready for the training and when it is stuck"
-        changes.set((*path, name), health_probes.make(name, server), rule="sampler/probes", reason=reason)
-    if missing and (why := health_probes.unfit(server)):
-        changes.report(note(paths.field(changes.document, path), None, why, rule="sampler/probes"))

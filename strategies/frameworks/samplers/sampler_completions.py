@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from muster.strategies.frameworks.samplers import adapters, hardware, models, pairs, transfers
-from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.samplers import role_devices, role_pairs, sent_adapters, weight_transfers
+from muster.strategies.frameworks.samplers.role_pairs import Pair
 from muster.strategies.frameworks.vllm import gpu_shares, serve_arguments, vllm_servers
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
 from muster.strategies.launches import topologies
@@ -49,8 +49,8 @@ def _wanted(pair: Pair, server: Server) -> Iterator[Flag]:
     size = _tensor_parallel_size(pair, server)
     if size is not None:
         yield Flag(("--tensor-parallel-size", str(size)), "it uses all GPUs of its own pod")
-    if hardware.idle_role(pair) is None or not transfers.is_nccl(pair):
-        yield Flag((f"--{transfers.FLAG}", transfers.config(pair)), "the trainer can send it weights")
+    if role_devices.idle_role(pair) is None or not weight_transfers.is_nccl(pair):
+        yield Flag((f"--{weight_transfers.FLAG}", weight_transfers.config(pair)), "the trainer can send it weights")
     reason = "its log-probabilities are those of the tokens that were drawn, which the importance ratio compares"
     yield Flag(("--logprobs-mode", "processed_logprobs"), reason)
     dtype = pair.training.dtype
@@ -65,14 +65,14 @@ def _model(pair: Pair, server: Server) -> Iterator[Flag]:
         return
     if server.model is None and not server.parsed.positionals:
         yield Flag(("--model", trained), "it serves the model that is trained")
-    elif server.model is None or not models.same(server.model, trained):
+    elif server.model is None or not role_pairs.same_model(server.model, trained):
         return
-    if revision not in (None, "main") and not models.is_path(trained):
+    if revision not in (None, "main") and not role_pairs.is_path(trained):
         yield Flag(("--revision", str(revision)), "it serves the revision that is trained")
 
 
 def _adapters(pair: Pair) -> Iterator[Flag]:
-    found = adapters.find(pair)
+    found = sent_adapters.find(pair)
     if found is None:
         return
     yield Flag(("--enable-lora",), "it can load the adapters of the training")
@@ -84,7 +84,7 @@ def _adapters(pair: Pair) -> Iterator[Flag]:
 
 def _tensor_parallel_size(pair: Pair, server: Server) -> int | None:
     others = topologies.sees_others(pair.sampler.place.container)
-    gpus = topologies.visible(hardware.count(pair), server.env, others=others)
+    gpus = topologies.visible(role_devices.count(pair), server.env, others=others)
     if not gpus or server.spread:
         return None
     named = server if server.model else _named(pair, server)
@@ -110,7 +110,7 @@ def completed(pair: Pair) -> Server | None:
 
 def _completed(pair: Pair) -> Server | None:
     sampler = pair.sampler
-    for each in pairs.asking(pair):
+    for each in role_pairs.asking(pair):
         words = [word for flag in list_flags(replace(each, sampler=sampler)) for word in flag.words]
         if words and sampler.server is not None:
             sampler = replace(sampler, server=_with(sampler.server, tuple(words)))
@@ -127,8 +127,8 @@ def list_env(pair: Pair) -> Iterator[tuple[str, str, str]]:
     if server is None or server.form is Form.GRPC or not pair.is_asked:
         return
     yield DEV_MODE, "1", "the trainer sends weights to endpoints that vLLM opens only in this mode"
-    mine = transfers.folder(pair.job, pair.node)
-    if mine and not transfers.folder(pair.job, pair.sampler.place) and not serve_arguments.hidden(mine):
-        yield transfers.FOLDER, mine, "the trainer writes weights into this folder"
-    if adapters.find(pair) is not None and not adapters.by_files(pair):
+    mine = weight_transfers.folder(pair.job, pair.node)
+    if mine and not weight_transfers.folder(pair.job, pair.sampler.place) and not serve_arguments.hidden(mine):
+        yield weight_transfers.FOLDER, mine, "the trainer writes weights into this folder"
+    if sent_adapters.find(pair) is not None and not sent_adapters.by_files(pair):
         yield LORA_UPDATES, "True", "vLLM loads adapters at run time only with this variable"

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.strategies.documents import names
-from muster.strategies.frameworks.samplers.pairs import Pair
-from muster.strategies.frameworks.samplers.trainings import HIDDEN, Training
+from muster.strategies.frameworks.samplers.role_pairs import Pair
+from muster.strategies.frameworks.samplers.sampled_trainings import HIDDEN, Training
 from muster.strategies.frameworks.trl import flags
 from muster.strategies.frameworks.vllm.vllm_flags import known
 

@@ -8,7 +8,7 @@ from typing import Any
 from muster.strategies.claims import plans
 from muster.strategies.claims.plans import ClaimPlan
 from muster.strategies.documents import pods
-from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.samplers.role_pairs import Pair
 from muster.strategies.launches import topologies
 
 __all__ = ["count", "idle_role", "shared_claim", "shared_profile"]

@@ -14,8 +14,8 @@ import json
 from typing import Any
 
 from muster.strategies.documents import pods
-from muster.strategies.frameworks.samplers import pairs
-from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.samplers import role_pairs
+from muster.strategies.frameworks.samplers.role_pairs import Pair
 from muster.strategies.frameworks.vllm import serve_arguments
 from muster.strategies.frameworks.vllm.vllm_servers import Server
 from muster.strategies.jobs.jobs import Job, remembered_for_place
@@ -71,7 +71,7 @@ def _first(pair: Pair) -> str:
     key, state = (_first, pair.sampler.place.job_path), pair.job.changes.count
     kept = pair.job.memory.get(key)
     if kept is None or kept[0] != state:
-        kept = pair.job.memory[key] = (state, next(filter(None, map(_mine, pairs.asking(pair))), ""))
+        kept = pair.job.memory[key] = (state, next(filter(None, map(_mine, role_pairs.asking(pair))), ""))
     return str(kept[1])
 
 

@@ -5,21 +5,18 @@ A job without a sampler is what `TRLStrategy` makes of it.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents.findings import Finding
 from muster.strategies.frameworks.samplers import (
-    additions,
-    addresses,
-    agreements,
-    completions,
-    hardware,
-    pairs,
-    surroundings,
+    pair_additions,
+    pair_view,
+    role_devices,
+    role_pairs,
+    sampler_completions,
 )
-from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.samplers.role_pairs import Pair
 from muster.strategies.frameworks.trl.strategy import TRLStrategy
 from muster.strategies.frameworks.vllm import serve_checks, serve_view
 from muster.strategies.jobs.jobs import Job
@@ -36,21 +33,21 @@ class SampledTRLStrategy(TRLStrategy):
     def enforce_command(self, job: Job, changes: Changes) -> None:
         """Rewrite the launch, and let the training ask its sampler."""
         super().enforce_command(job, changes)
-        pair = pairs.find(job)
+        pair = role_pairs.find(job)
         if pair is not None:
-            additions.address(pair, changes)
+            pair_additions.address(pair, changes)
 
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
         """Add the rendezvous, and what the two roles of a JobSet need of each other."""
         super().enforce_rendezvous(job, changes)
-        pair = pairs.find(job) if job.kind == "JobSet" else None
+        pair = role_pairs.find(job) if job.kind == "JobSet" else None
         if pair is not None:
-            additions.complete(pair, changes)
+            pair_additions.complete(pair, changes)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the training, its sampler, and both against each other."""
         found = super().validate(job)
-        pair = pairs.find(job) if job.owner is None else None
+        pair = role_pairs.find(job) if job.owner is None else None
         if pair is None:
             yield from found
             return
@@ -62,24 +59,26 @@ class SampledTRLStrategy(TRLStrategy):
 
 def _said(pair: Pair, own: list[Finding]) -> set[tuple[str, str]]:
     """Return rules of findings, and their fields or "" for any, that those about the pair say better."""
-    said = {("core/unchecked-part", pair.sampler.site.place)} if completions.completed(pair) is not None else set()
+    said = (
+        {("core/unchecked-part", pair.sampler.site.place)} if sampler_completions.completed(pair) is not None else set()
+    )
     said |= {("trl/word", each.field) for each in own if each.rule == "sampler/mode"}
     missed = any(each.rule in ("sampler/url", "sampler/several") for each in own)
     return said | ({("trl/vllm-server", "")} if missed else set())
 
 
 def _check(pair: Pair) -> Iterator[Finding]:
-    checks = (addresses.check, agreements.check, surroundings.check, _server)
-    yield from itertools.chain.from_iterable(check(pair) for check in checks)
+    yield from pair_view.check(pair)
+    yield from _server(pair)
 
 
 def _server(pair: Pair) -> Iterator[Finding]:
     """Check the sampler's own flags, as `vllm serve` will read them."""
-    server = completions.completed(pair)
+    server = sampler_completions.completed(pair)
     if server is None or pair.sampler.trls or not pair.is_asked:
         return
     around = serve_view.Circumstances(
-        gpus=hardware.count(pair),
+        gpus=role_devices.count(pair),
         others=topologies.sees_others(pair.sampler.place.container),
         own_image=pair.job.kind == "JobSet",
         initialized=True,  # a sampler without a model is told elsewhere

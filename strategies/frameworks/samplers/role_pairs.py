@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.strategies.documents import names, paths, pods
-from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.documents.findings import Finding
 from muster.strategies.documents.paths import Path
-from muster.strategies.frameworks.samplers import models, serving, trainings
-from muster.strategies.frameworks.samplers.serving import Serving
-from muster.strategies.frameworks.samplers.trainings import Training
+from muster.strategies.frameworks.samplers import sampled_trainings, sampler_serving
+from muster.strategies.frameworks.samplers.sampled_trainings import Training
+from muster.strategies.frameworks.samplers.sampler_serving import Serving
 from muster.strategies.frameworks.vllm import serve_arguments
 from muster.strategies.jobs.jobs import MOST_TOGETHER, Job, remembered
 from muster.strategies.trainer import predictions
@@ -27,10 +27,8 @@ __all__ = ["ENV", "OWN_POD", "Pair", "asking", "find"]
 
 ENV = "MUSTER_SAMPLER"
 """Variable of the training container: the host name of the sampler's pod."""
-PORT = 8000
 
 OWN_POD = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104  # compared, never listened at
-_LAST_PORT = 65535
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})", re.ASCII)
 _WORD = re.compile(r"[a-z]+")
 _CALLED = frozenset({"sampler", "samplers", "rollout", "rollouts", "generator", "generators", "actor", "actors"})
@@ -121,11 +119,7 @@ class Pair:
         server = self.sampler.server
         if server is None or server.parsed.config is not None:
             return None
-        text: str | None = server.text("port") or str(PORT)
-        if text and text.startswith("$(") and text.endswith(")"):
-            text = None if names.is_written(text[2:-1]) else server.env.get(text[2:-1])
-        written = int(text) if text and text.isdecimal() and len(text) <= len("65535") else 0
-        return written if 0 < written <= _LAST_PORT else None
+        return None if names.is_written((server.text("port") or "")[2:-1]) else server.port
 
     @property
     def url(self) -> str | None:
@@ -135,35 +129,18 @@ class Pair:
         tls = self.sampler.server.has("ssl-certfile")
         return f"{'https' if tls else 'http'}://$({ENV}):{self.port}"
 
-    def on_sampler(self, severity: Severity, inside: str, value: Any, message: str, *, rule: str) -> Finding:
-        """Report about a member of the sampler's container: there, or on the TrainJob at its runtime."""
-        report = error if severity is Severity.ERROR else warning
-        if self.job.kind == "JobSet":
-            return report(f"{self.sampler.site.place}.{inside}", value, message, rule=rule)
-        return self._on_runtime(report, f"replicated job {self.sampler.name}, {inside}", value, message, rule)
-
-    def on_jobset(self, severity: Severity, inside: str, value: Any, message: str, *, rule: str) -> Finding:
-        """Report about a member of the JobSet's spec, or on the TrainJob at its runtime."""
-        report = error if severity is Severity.ERROR else warning
-        if self.job.kind == "JobSet":
-            return report(f"spec.{inside}", value, message, rule=rule)
-        return self._on_runtime(report, inside, value, message, rule)
-
     def relayed(self, finding: Finding) -> Finding:
         """Return a finding about a field of the JobSet; on the TrainJob it is one about its runtime."""
         if self.job.kind == "JobSet":
             return finding
-        where = finding.field.removeprefix(f"{self.sampler.site.place}.")
+        inside = finding.field.removeprefix(f"{self.sampler.site.place}.")
+        where = (
+            inside.removeprefix("spec.") if inside == finding.field else f"replicated job {self.sampler.name}, {inside}"
+        )
         shown = "" if finding.value is None else f"{finding.value!r}: "
         name = self.job.runtime.name if self.job.runtime else None
-        message = f"in this runtime, replicated job {self.sampler.name}, {where}: {shown}{finding.message}"
+        message = f"in this runtime, {where}: {shown}{finding.message}"
         return replace(finding, field="spec.runtimeRef.name", value=name, message=message)
-
-    def _on_runtime(self, report: Any, where: str, value: Any, message: str, rule: str) -> Finding:
-        shown = "" if value is None else f"{value!r}: "
-        name = self.job.runtime.name if self.job.runtime else None
-        found: Finding = report("spec.runtimeRef.name", name, f"in this runtime, {where}: {shown}{message}", rule=rule)
-        return found
 
 
 @remembered
@@ -172,7 +149,7 @@ def find(job: Job) -> Pair | None:
     spec = _own_spec(job)
     if not _may_have(spec):
         return None
-    training, jobset = trainings.read(job), _jobset(job)
+    training, jobset = sampled_trainings.read(job), _jobset(job)
     node = _node(job, jobset) if jobset is not None else None
     if training is None or jobset is None or node is None:
         return None
@@ -230,7 +207,11 @@ def _node(job: Job, jobset: Mapping[str, Any]) -> pods.Place | None:
 def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: Training) -> Iterator[Serving]:
     for path in _beside(job, jobset, node):
         each: Any = paths.lookup(jobset, path)
-        if names.ANCESTOR_LABEL in pods.labels(each) or not _containers(each) or serving.role(each) not in _ROLES:
+        if (
+            names.ANCESTOR_LABEL in pods.labels(each)
+            or not _containers(each)
+            or sampler_serving.role(each) not in _ROLES
+        ):
             continue
         found = _read(job, jobset, path)
         if found is not None and found.pods and _is_sampler(found, training):
@@ -254,11 +235,11 @@ def _beside(job: Job, jobset: Mapping[str, Any], node: pods.Place) -> tuple[Path
 def _read(job: Job, jobset: Mapping[str, Any], path: Path) -> Serving | None:
     """Read a server; that of a JobSet once for all trainers beside it."""
     if job.kind != "JobSet":
-        return serving.read(jobset, path, job.identify)
-    key, state = (serving.read, path), job.changes.state(path)
+        return sampler_serving.read(jobset, path, job.identify)
+    key, state = (sampler_serving.read, path), job.changes.state(path)
     kept = job.memory.get(key)
     if kept is None or kept[0] != state:
-        kept = job.memory[key] = (state, serving.read(jobset, path, job.identify))
+        kept = job.memory[key] = (state, sampler_serving.read(jobset, path, job.identify))
     found: Serving | None = kept[1]
     return found
 
@@ -275,7 +256,7 @@ def _is_sampler(found: Serving, training: Training) -> bool:
     served, trained = found.server.model if found.server else None, training.text("model_name_or_path")
     if served is None or serve_arguments.hidden(served):
         return True
-    return trained is not None and models.same(served, trained)
+    return trained is not None and same_model(served, trained)
 
 
 def _preferred(found: Sequence[Serving]) -> Sequence[Serving]:
@@ -308,3 +289,20 @@ def _containers(job: Mapping[str, Any]) -> Sequence[Any]:
 
 
 _POD: Path = ("template", "spec", "template", "spec")
+
+
+def is_path(model: str) -> bool:
+    """Whether a model is named by its folder."""
+    return model.startswith(("/", "./", "../", "~"))
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names are those of one model: names on the hub differ in case only where they are the same."""
+    if is_path(one) or is_path(other):
+        return one.rstrip("/") == other.rstrip("/")
+    return one.casefold() == other.casefold()
+
+
+def last_name(model: str) -> str:
+    """Return the last part of a model's name or path, to compare."""
+    return model.rstrip("/").rpartition("/")[2].casefold()

@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.strategies.documents import loose
 from muster.strategies.documents.pods import Place
-from muster.strategies.frameworks.samplers.pairs import Pair
+from muster.strategies.frameworks.samplers.role_pairs import Pair
 
 __all__ = ["apart", "differing"]
 
