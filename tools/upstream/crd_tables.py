@@ -15,7 +15,7 @@ from typing import Any  # schemas as upstream writes them
 
 import yaml
 
-__all__ = ["table"]
+__all__ = ["members", "table"]
 
 Schema = dict[str, Any]
 
@@ -164,6 +164,19 @@ def named(kinds: Mapping[str, Schema]) -> tuple[dict[str, Schema], dict[str, Sch
     }
     shapes = {name: reference(json.loads(text), names, top=True) for text, name in names.items()}
     return {kind: {**facts, "shape": reference(facts["shape"], names)} for kind, facts in kinds.items()}, shapes
+
+
+def members(found: Schema) -> Schema:
+    """Return a table as trees of members, for people: `[]` is an entry of a list, `*` a free name, `is` the rest."""
+    shapes = found["shapes"]
+
+    def tree(shape: Schema | str) -> Schema:
+        whole: Schema = shapes[shape] if isinstance(shape, str) else shape
+        inner = {"[]": whole.get("items"), "*": whole.get("members"), **whole.get("properties", {})}
+        facts = {word: value for word, value in whole.items() if word not in ("items", "members", "properties")}
+        return {"is": facts, **{name: tree(each) for name, each in inner.items() if each is not None}}
+
+    return {kind: tree(facts["shape"]) for kind, facts in found["kinds"].items()}
 
 
 def parts(shape: Schema, member: str) -> Iterator[tuple[str, Schema]]:

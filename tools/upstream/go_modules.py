@@ -76,6 +76,10 @@ class GoModule:
         files = [root / each for each in self.definitions]
         return {"schemas": crd_tables.table(files, folder("k8s.io/kubernetes") / _OPENAPI, rows)}
 
+    def shown(self, table: Table) -> Table:
+        """Return a table as its differences are printed: by member."""
+        return crd_tables.members(table)
+
     def broken(self, version: str, beside: Sequence[str] = ()) -> Iterator[str]:
         """Yield nothing: there are no rows."""
         del version, beside

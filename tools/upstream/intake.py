@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
 from muster.strategies import upstream
 from tools.upstream import table_files
-from tools.upstream.table_files import Json, Table
+from tools.upstream.table_files import Table
 
 __all__ = ["FOLDER", "Package", "nearest", "take_in", "written"]
 
@@ -38,6 +38,9 @@ class Package(Protocol):
 
     def tables(self, version: str, beside: Sequence[str] = ()) -> Mapping[str, Table]:
         """Return the generated tables of a version, which is installed first; `beside` names what it needs besides."""
+
+    def shown(self, table: Table) -> Table:
+        """Return a table as its differences are printed."""
 
     def broken(self, version: str, beside: Sequence[str] = ()) -> Iterator[str]:
         """Yield a line for each row that does not hold for this version."""
@@ -77,21 +80,34 @@ def written(package: Package, version: str, tables: Mapping[str, Table], older: 
         except FileNotFoundError:
             yield f"{name}: the first of its kind"
         else:
-            views = (_of(old, older), _of(table, version)) if name in package.shared else (old, table)
-            yield from (f"{name}: {line}" for line in table_files.changes(*views))
+            was, now = (_of(old, older), _of(table, version)) if name in package.shared else (old, table)
+            yield from (f"{name}: {line}" for line in _once(table_files.changes(package.shown(was), package.shown(now))))
         own = FOLDER / package.name / version
         if name in package.shared and version != shipped:
             table_files.kept(own.with_name(shipped), name, table, "")
         table_files.kept(own, name, table, "" if version == shipped else shipped)
 
 
-def _of(table: Json, version: str) -> Json:
+def _once(changes: Iterable[str]) -> Iterator[str]:
+    """Yield each change at the first of the places that have it: pods stand in many."""
+    seen = set[str]()
+    for line in changes:
+        sign, place, change = f"{line} ".split(" ", 2)
+        key = f"{sign}{'.'.join(place.split('.')[-2:])}{change}"
+        if key not in seen:
+            yield line
+        seen.add(key)
+
+
+def _of(table: Table, version: str) -> Table:
     """Return what a table of all versions says of one: the words that it knows."""
-    if isinstance(table, dict):
-        return {
-            name: _of(each, version) for name, each in table.items() if not isinstance(each, list) or version in each
-        }
-    return True if isinstance(table, list) else table
+    found: Table = {}
+    for name, each in table.items():
+        if isinstance(each, dict):
+            found[name] = _of(each, version)
+        elif not isinstance(each, list) or version in each:
+            found[name] = True if isinstance(each, list) else each
+    return found
 
 
 def _ends(package: Package, version: str) -> dict[str, str]:

@@ -71,6 +71,10 @@ class PythonPackage:
         """Return what the program has to know."""
         return None
 
+    def shown(self, table: Table) -> Table:
+        """Return a table as its differences are printed: as it is."""
+        return table
+
     def run(self, version: str, argv: Sequence[str | Path], asked: object = None, beside: Sequence[str] = ()) -> str:
         """Return what a program prints where this version is installed.
 
