@@ -81,7 +81,9 @@ def written(package: Package, version: str, tables: Mapping[str, Table], older: 
             yield f"{name}: the first of its kind"
         else:
             was, now = (_of(old, older), _of(table, version)) if name in package.shared else (old, table)
-            yield from (f"{name}: {line}" for line in _once(table_files.changes(package.shown(was), package.shown(now))))
+            yield from (
+                f"{name}: {line}" for line in _once(table_files.changes(package.shown(was), package.shown(now)))
+            )
         own = FOLDER / package.name / version
         if name in package.shared and version != shipped:
             table_files.kept(own.with_name(shipped), name, table, "")
