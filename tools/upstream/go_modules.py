@@ -97,7 +97,8 @@ class Trainer(GoModule):
         answers(version, places.REPOSITORY / "tests" / "golden")
         argv = [sys.executable, "-m", "pytest", "-q", "--no-header", "-rf", "--tb=line", *_PREDICTIONS]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=places.REPOSITORY)
-        yield from re.findall(r"^FAILED (.*)$", done.stdout, re.MULTILINE)
+        failed = re.findall(r"^(?:FAILED|ERROR) (.*)$", done.stdout, re.MULTILINE)
+        yield from failed or ([done.stdout[-500:]] if done.returncode else [])
 
 
 TRAINER = Trainer(

@@ -87,12 +87,12 @@ def choices(hint: Any) -> list[str]:
     return []
 
 
-def entry(action: argparse.Action) -> tuple[str, Entry]:
+def entry(action: argparse.Action, spellings: list[str]) -> tuple[str, Entry]:
     """One flag: its name and what a parser has to know to walk past it. Falsy facts are left out."""
-    name = next(s for s in action.option_strings if s.startswith("--")).removeprefix("--")
+    name = next(each for each in spellings if each.startswith("--")).removeprefix("--")
     found: Entry = {"nargs": 1 if action.nargs is None else action.nargs, "type": kind(action)}
-    if action.option_strings != [f"--{name}"]:
-        found["spellings"] = sorted(action.option_strings)
+    if spellings != [f"--{name}"]:
+        found["spellings"] = sorted(spellings)
     if action.choices is not None and found["type"] != "own":
         ordered = sorted(action.choices) if isinstance(action.choices, (set, frozenset)) else action.choices
         found["choices"] = [str(choice) for choice in ordered if choice is not None]
@@ -125,7 +125,11 @@ def table() -> Entry:
     place = next(each for each in PARSERS if (root() / f"{each.replace('.', '/')}.py").exists())
     arguments = importlib.import_module(f"vllm.{place}")
     parser = arguments.make_arg_parser(arguments.FlexibleArgumentParser())
-    flags = dict(entry(action) for action in parser._actions if action.option_strings)
+    # Not the action's own list, which is what the help shows: spellings that are hidden there are taken all the same.
+    spelled: dict[argparse.Action, list[str]] = {}
+    for spelling, action in parser._option_string_actions.items():
+        spelled.setdefault(action, []).append(spelling)
+    flags = dict(entry(action, spellings) for action, spellings in spelled.items())
     for name, limits in ranges().items():
         if name in flags:
             flags[name]["range"] = limits
