@@ -6,7 +6,7 @@ import json
 import shlex
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,14 +25,23 @@ _MODELS = _REPOSITORY / "e2e" / "models"
 _GPUS = 8
 
 
-def broken(package: str, version: str, run: Run) -> Iterator[str]:
-    """Yield a line for each row that a version does not bear out, with what it said."""
+def broken(package: str, version: str, run: Run, but: Collection[str] = ("none",)) -> Iterator[str]:
+    """Yield a line for each row that a version does not bear out, with what it said.
+
+    Args:
+        package: whose rows.
+        version: of it.
+        run: asks it.
+        but: proofs that are left out.
+    """
     written: Sequence[Row] = tomllib.loads(upstream.text(package, "rows.toml", version))["row"]
-    proven = [row for row in written if row.get("proof") != "none"]
+    proven = [row for row in written if row.get("proof") not in but]
     answers = PROBES[package](run, [(row[side], row) for row in proven for side in ("refused", "taken")])
     for row, refused, taken in zip(proven, answers[::2], answers[1::2], strict=True):
         if not refused:
             yield f"{row['flag']}: it takes `{row['refused']}`, so that the finding is false"
+        elif row.get("says", "") not in refused:
+            yield f"{row['flag']}: it refuses `{row['refused']}` and does not say {row['says']!r}: {refused}"
         if taken:
             yield f"{row['flag']}: it refuses `{row['taken']}`: {taken}"
 
@@ -43,9 +52,8 @@ def _trl(run: Run, lines: Sequence[tuple[str, Row]]) -> list[str]:
         run([_MODELS / "make.py", folder], None)
         cases = []
         for line, row in lines:
-            words, env = _split(line, "trl")
-            proof = row.get("proof", "config")
-            cases.append({"method": words[1], "argv": words[2:], "env": env, "proof": proof})
+            env, (_, method, *argv) = _split(line)
+            cases.append({"method": method, "argv": argv, "env": env, "proof": row.get("proof", "config")})
         asked = {"lines": cases, "models": folder, "output": f"{folder}/output", "path": str(_MODELS)}
         found: list[str] = json.loads(run([_CONTRACT / "proofs" / "trl_probe.py"], asked))
     return found
@@ -57,12 +65,37 @@ def _vllm(run: Run, lines: Sequence[tuple[str, Row]]) -> list[str]:
     return found
 
 
-def _split(line: str, program: str) -> tuple[list[str], dict[str, str]]:
-    """Return the words of a command line from its program on, and the variables before it."""
+def _torchtune(run: Run, lines: Sequence[tuple[str, Row]]) -> list[str]:
+    cases = []
+    for line, row in lines:
+        _, (_, _, recipe, _, config, *items) = _split(line)
+        cases.append({"recipe": recipe, "config": config, "items": items, "proof": row["proof"]})
+    found: list[str] = json.loads(run([_CONTRACT / "proofs" / "recipe_probe.py"], cases))
+    return found
+
+
+def _launcher(run: Run, lines: Sequence[tuple[str, Row]]) -> list[str]:
+    launches = {}
+    for number, (line, _) in enumerate(lines):
+        env, (program, *argv) = _split(line)
+        launches[str(number)] = {"program": program, "argv": argv[program == "accelerate" :], "env": env}
+    asked = {"launches": launches, "configs": {}}
+    found: dict[str, dict[str, str]] = json.loads(run([_CONTRACT / "trl" / "launch_probe.py"], asked))
+    return [f"{each['error']}: {each['message']}" if "message" in each else "" for each in found.values()]
+
+
+def _split(line: str) -> tuple[dict[str, str], list[str]]:
+    """Return the variables before a program, and its words."""
     words = shlex.split(line)
-    start = words.index(program)
-    return words[start:], dict(word.split("=", 1) for word in words[:start])
+    start = next(index for index, word in enumerate(words) if "=" not in word)
+    return dict(word.split("=", 1) for word in words[:start]), words[start:]
 
 
-PROBES: Mapping[str, _Probe] = {"trl": _trl, "vllm": _vllm}
+PROBES: Mapping[str, _Probe] = {
+    "accelerate": _launcher,
+    "torch": _launcher,
+    "torchtune": _torchtune,
+    "trl": _trl,
+    "vllm": _vllm,
+}
 """How the lines of a package are asked about: "" for each that it takes, else what it says."""
