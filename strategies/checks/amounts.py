@@ -1,7 +1,7 @@
 """Amounts: resources of a container that the API server refuses, so that its pod is never created.
 
 JobSet's webhook and the CRDs let them pass; the API server refuses the Jobs that JobSet then makes, and the job waits
-for ever without a pod. Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go` validateResourceRequirements
+for ever without a pod. Source: kubernetes `pkg/apis/core/validation/validation.go` validateResourceRequirements
 and validateContainerResourceName, `pkg/apis/core/helper/helpers.go`.
 """
 

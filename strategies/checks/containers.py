@@ -1,6 +1,6 @@
 """Containers: members of a pod that the API server refuses, or the kubelet never starts.
 
-JobSet's webhook looks at none of them. Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go`
+JobSet's webhook looks at none of them. Source: kubernetes `pkg/apis/core/validation/validation.go`
 (validateContainerCommon, validateInitContainers, validateEnvVarValueFrom, validateProbe, ValidateSecurityContext),
 `pkg/kubelet/kuberuntime/security_context_others.go`.
 

@@ -1,8 +1,8 @@
 """Fields: variables that are read from a label or an annotation of the pod that no pod has, so that they are empty.
 
-Kubernetes takes a missing label for an empty text (kubernetes v1.36.3 `pkg/fieldpath/fieldpath.go`
+Kubernetes takes a missing label for an empty text (kubernetes `pkg/fieldpath/fieldpath.go`
 ExtractFieldPathAsString). Only names in the domains of the Job controller and of JobSet are judged: what these two give
-to pods is known (`api/batch/v1/types.go`; jobset v0.12.0 `pkg/controllers/jobset_controller.go` labelAndAnnotateObject,
+to pods is known (`api/batch/v1/types.go`; jobset `pkg/controllers/jobset_controller.go` labelAndAnnotateObject,
 `api/jobset/v1alpha2/jobset_types.go`).
 """
 

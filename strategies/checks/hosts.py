@@ -1,7 +1,7 @@
 """Hosts: pods that ask for a host which cannot hold them, so that they wait for ever.
 
-Sources: kubernetes v1.36.3 `pkg/scheduler/framework/plugins` nodeports, interpodaffinity and noderesources,
-`pkg/apis/core/v1/defaults.go` defaultHostNetworkPorts; jobset v0.12.0 `pkg/webhooks/pod_mutating_webhook.go` (exclusive
+Sources: kubernetes `pkg/scheduler/framework/plugins` nodeports, interpodaffinity and noderesources,
+`pkg/apis/core/v1/defaults.go` defaultHostNetworkPorts; jobset `pkg/webhooks/pod_mutating_webhook.go` (exclusive
 topology); the labels of GPU feature discovery and of AMD's node labeller. How many devices a node has nobody but the
 cluster knows: no host is known with more than 16 GPUs, and more is a warning.
 """

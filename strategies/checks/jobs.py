@@ -1,6 +1,6 @@
 """Checks for every framework: what the API server accepts and Trainer then fails on.
 
-Each was seen on a real API server with Trainer v2.3.0: the CRD's `self == oldSelf` is skipped when `spec.trainer`
+Each was seen on a real API server with Trainer: the CRD's `self == oldSelf` is skipped when `spec.trainer`
 appears or disappears, and the job then can never be resumed; `numNodes: 0` is accepted; an env variable that only
 Trainer may write is refused only in some places.
 """
@@ -111,7 +111,7 @@ _RESERVED: Mapping[str, tuple[frozenset[str], str]] = {
     "mpi": (names.RESERVED_ENV_OF_MPI, "remove it"),
     "xgboost": (names.RESERVED_ENV_OF_XGBOOST, "use numNodes"),
 }
-"""What Trainer's plugins refuse (v2.3.0 `pkg/runtime/framework/plugins`, `pkg/constants/constants.go`)."""
+"""What Trainer's plugins refuse (`pkg/runtime/framework/plugins`, `pkg/constants/constants.go`)."""
 
 
 def _quantities(subject: Job) -> Iterator[Finding]:
@@ -124,7 +124,7 @@ def _quantities(subject: Job) -> Iterator[Finding]:
             except ValueError as bad:
                 yield error(f"spec.trainer.resourcesPerNode.{part}[{name}]", amount, str(bad), rule="core/quantity")
     if resources.get("claims"):
-        message = "Trainer v2.3.0 accepts and ignores it; put claims in the runtime's template"
+        message = "Trainer accepts and ignores it; put claims in the runtime's template"
         yield warning("spec.trainer.resourcesPerNode.claims", resources["claims"], message, rule="core/claims-ignored")
 
 

@@ -1,6 +1,6 @@
 """Members of a pod that exclude each other, and names of objects that no object can have.
 
-JobSet's webhook looks at none of them. Sources: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go`
+JobSet's webhook looks at none of them. Sources: kubernetes `pkg/apis/core/validation/validation.go`
 validateHostUsers, validateContainerResizePolicy, ValidateServiceAccountName, validateSecretKeySelector,
 `plugin/pkg/admission/priority/admission.go` computePriority; the names of ConfigMaps, Secrets and claims of volumes are
 those of their own validation (ValidateConfigMapName), so that a pod which names another one waits for ever.

@@ -1,6 +1,6 @@
 """Mounts: how a container mounts volumes, as far as the API server refuses it.
 
-Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go` (ValidateVolumeMounts, validateMountPropagation,
+Source: kubernetes `pkg/apis/core/validation/validation.go` (ValidateVolumeMounts, validateMountPropagation,
 validateMountRecursiveReadOnly).
 """
 

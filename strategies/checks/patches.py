@@ -1,4 +1,4 @@
-"""Patches and initializers: what Trainer v2.3.0 refuses about the parts of a runtime that a TrainJob names.
+"""Patches and initializers: what Trainer refuses about the parts of a runtime that a TrainJob names.
 
 Source: `pkg/runtime/framework/plugins/jobset/jobset.go` Validate. Trainer merges the patches before it looks for the
 jobs and containers that they name (`pkg/runtime/core/trainingruntime.go`), so a name that the runtime lacks becomes a
@@ -25,7 +25,7 @@ _INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
 _OWN_ENV = (*_INITIALIZERS.values(), names.CONTAINER_NODE)
 _VOLUME = "initializer"
 _SCHEMES = {"dataset": ("hf", "s3", "cache"), "model": ("hf", "s3")}
-"""What Trainer's own initializers fetch (v2.3.0 `pkg/initializers/{dataset,model}/__main__.py`)."""
+"""What Trainer's own initializers fetch (`pkg/initializers/{dataset,model}/__main__.py`)."""
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 _LONGEST, _SHOWN = 253, 60

@@ -1,6 +1,6 @@
 """Plugins: what Trainer's plugins of MPI, JAX and XGBoost need of a runtime, and what a TrainJob says against them.
 
-Source: trainer v2.3.0 `pkg/runtime/framework/plugins/{mpi,jax,xgboost,plainml}` EnforceMLPolicy, mpi Validate, and
+Source: trainer `pkg/runtime/framework/plugins/{mpi,jax,xgboost,plainml}` EnforceMLPolicy, mpi Validate, and
 `pkg/runtime/core/trainingruntime.go` newRuntimeInfo. Variables of a job win over those that the plugins write
 (`plugins/jobset/builder.go` Trainer); what the plugins refuse is in `jobs`.
 """

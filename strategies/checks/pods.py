@@ -1,7 +1,7 @@
 """Pods that can never start: what JobSet accepts, and the API server refuses when the Jobs or their pods are made.
 
 Nobody sees that refusal: the TrainJob and its JobSet exist, and no pod does. Sources: kubernetes v1.36.3
-`pkg/apis/core/validation/validation.go` and `pkg/apis/batch/validation/validation.go`, jobset v0.12.0
+`pkg/apis/core/validation/validation.go` and `pkg/apis/batch/validation/validation.go`, jobset
 `pkg/webhooks/jobset_webhook.go`, which looks at none of this.
 
 On a TrainJob a finding is at the field that the TrainJob wrote, else at its runtime. The JobSet that Trainer makes is

@@ -1,7 +1,7 @@
 """Policies: rules of a JobSet and its Jobs about success, failure and order that nothing will accept.
 
 JobSet's webhook refuses the JobSet: the person who applies one sees it, and of a TrainJob only its events tell. The API
-server refuses the Jobs that JobSet makes, and then nobody sees it. Sources: jobset v0.12.0
+server refuses the Jobs that JobSet makes, and then nobody sees it. Sources: jobset
 `pkg/webhooks/jobset_webhook.go` ValidateCreate and validateFailurePolicy; kubernetes v1.36.3
 `pkg/apis/batch/validation/validation.go` validateJobSpec and validatePodFailurePolicy.
 """
@@ -91,8 +91,8 @@ def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:
 def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     """Report a gang of all pods, of which some are made when others have ended.
 
-    Trainer counts the pods of all replicated jobs (v2.3.0 `plugins/coscheduling`, `plugins/volcano`), and the scheduler
-    starts none before as many exist (scheduler-plugins v0.35.4 `pkg/coscheduling/core/core.go` PreFilter).
+    Trainer counts the pods of all replicated jobs (`plugins/coscheduling`, `plugins/volcano`), and the scheduler
+    starts none before as many exist (scheduler-plugins `pkg/coscheduling/core/core.go` PreFilter).
     """
     if job.kind != "TrainJob" or job.runtime is None:
         return

@@ -1,6 +1,6 @@
 """Profiles: seccomp and AppArmor, whose files of the node only the type Localhost names.
 
-Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go` (validateSeccompProfileField,
+Source: kubernetes `pkg/apis/core/validation/validation.go` (validateSeccompProfileField,
 ValidateAppArmorProfileField).
 """
 

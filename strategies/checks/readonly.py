@@ -1,10 +1,10 @@
 """Read-only roots: a torchrun that finds no folder for its logs, and a vLLM that finds none for its sockets.
 
 torchrun makes a folder in the temporary directory before it starts anything, unless `--log-dir` names another or
-/dev/null (torch 2.13 `distributed/elastic/multiprocessing/api.py` DefaultLogsSpecs). The temporary directory is the
+/dev/null (torch `distributed/elastic/multiprocessing/api.py` DefaultLogsSpecs). The temporary directory is the
 first that can be written of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the working directory (CPython `tempfile`).
-`accelerate launch` of several processes is a torchrun (accelerate 1.15 `commands/launch.py`). vLLM asks for the
-temporary directory whatever VLLM_RPC_BASE_PATH says (vllm 0.31 `envs.py`).
+`accelerate launch` of several processes is a torchrun (accelerate `commands/launch.py`). vLLM asks for the
+temporary directory whatever VLLM_RPC_BASE_PATH says (vllm `envs.py`).
 """
 
 from __future__ import annotations

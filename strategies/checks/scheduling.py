@@ -1,6 +1,6 @@
 """Scheduling: selectors, tolerations and affinities that the API server refuses, or that no node can satisfy.
 
-JobSet's webhook looks at none of it. Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go`
+JobSet's webhook looks at none of it. Source: kubernetes `pkg/apis/core/validation/validation.go`
 ValidateTolerations, ValidateNodeSelectorRequirement, validateTopologySpreadConstraints; component-helpers
 `scheduling/corev1/nodeaffinity` GetRequiredNodeAffinity: a node has to match the selector and one of the terms.
 """

@@ -1,6 +1,6 @@
 """Sources of volumes: what the API server refuses of them, and what the kubelet never mounts.
 
-Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go` (validateVolumeSource, validateProjectionSources,
+Source: kubernetes `pkg/apis/core/validation/validation.go` (validateVolumeSource, validateProjectionSources,
 ValidatePersistentVolumeClaimSpec), `pkg/volume/emptydir/empty_dir.go`.
 
 Only members of the right type are judged: the API server refuses the others, and says so at once.

@@ -1,8 +1,8 @@
 """Successes: when a Job or a JobSet counts as complete, and sets that never do.
 
 A JobSet with the operator All waits for the end of each replicated job that its success policy names, and of all when
-it names none (jobset v0.12.0 `pkg/controllers/success_policy.go`). A server among them never ends. The rules of a Job
-are those of kubernetes v1.36.3 `pkg/apis/batch/validation/validation.go` validateSuccessPolicy and
+it names none (jobset `pkg/controllers/success_policy.go`). A server among them never ends. The rules of a Job
+are those of kubernetes `pkg/apis/batch/validation/validation.go` validateSuccessPolicy and
 validateIndexesFormat.
 """
 

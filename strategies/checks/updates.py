@@ -2,8 +2,8 @@
 
 The refusal comes anyhow, so these are warnings; Muster says what to do instead. What controllers change is allowed:
 metadata but for the queue, status, `suspend`, and of a suspended JobSet what Kueue writes into its pod templates.
-Sources: trainer v2.3.0 `pkg/apis/trainer/v1alpha1/trainjob_types.go` (self == oldSelf, which is asked only where both
-exist) and `pkg/runtime/framework/plugins/jobset/jobset.go` checkRuntimePatchesImmutability; jobset v0.12.0
+Sources: trainer `pkg/apis/trainer/v1alpha1/trainjob_types.go` (self == oldSelf, which is asked only where both
+exist) and `pkg/runtime/framework/plugins/jobset/jobset.go` checkRuntimePatchesImmutability; jobset
 `pkg/webhooks/jobset_webhook.go` ValidateUpdate and `api/jobset/v1alpha2/jobset_types.go`; kueue of 2026-08-22
 `pkg/controller/jobframework/validation.go` validateUpdateForQueueName.
 """
@@ -46,8 +46,7 @@ def check_update(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> I
         yield from _fixed(before, after, _OF_JOBSET)
         if before.get("network") is not None and after.get("network") is None:
             message = (
-                "the API server lets it be taken away, and the controller of JobSet v0.12.0 then panics at this job; "
-                "keep it"
+                "the API server lets it be taken away, and the controller of JobSet then panics at this job; keep it"
             )
             yield warning("spec.network", None, message, rule=_RULE)
         if before.get("managedBy") != after.get("managedBy"):

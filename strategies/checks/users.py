@@ -1,7 +1,7 @@
 """Users: images of root where root is forbidden, and files that the user of a container may not read.
 
 Files of a ConfigMap or Secret belong to root, and fsGroup makes them readable for the group of the pod. Sources:
-kubernetes v1.36.3 `pkg/kubelet/kuberuntime/security_context_others.go` verifyRunAsNonRoot,
+kubernetes `pkg/kubelet/kuberuntime/security_context_others.go` verifyRunAsNonRoot,
 `pkg/volume/util/atomic_writer.go`, `pkg/volume/volume_linux.go` SetVolumeOwnership; the
 Dockerfiles of the images name no USER.
 """

@@ -1,6 +1,6 @@
 """Volumes: mounts of volumes that the pod lacks, and volumes of one node or one pod that several pods mount.
 
-Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go` ValidateVolumeMounts; jobset v0.12.0
+Source: kubernetes `pkg/apis/core/validation/validation.go` ValidateVolumeMounts; jobset
 `pkg/controllers/volume_claim_policy.go` (`volumeClaimPolicies`): one claim for all pods that mount
 a volume of its name.
 Kubernetes "Persistent Volumes", access modes: ReadWriteOnce allows one node, ReadWriteOncePod one pod. Of a claim that

@@ -1,7 +1,7 @@
 """Accelerate: how many processes `accelerate launch` starts on each node, and whether those of all nodes meet.
 
-It follows accelerate 1.15.0 (`commands/launch.py`: `_validate_launch_command`, `launch_command`; `utils/launch.py`:
-`prepare_simple_launcher_cmd_env`, `prepare_multi_gpu_env`, `prepare_deepspeed_cmd_env`) and torch 2.13
+It follows accelerate (`commands/launch.py`: `_validate_launch_command`, `launch_command`; `utils/launch.py`:
+`prepare_simple_launcher_cmd_env`, `prepare_multi_gpu_env`, `prepare_deepspeed_cmd_env`) and torch
 (`distributed/run.py`). Three facts decide most cases:
 
 * Only `--multi_gpu`, `--use_fsdp`, `--use_deepspeed`, `--use_megatron_lm`, or more than one device together with more

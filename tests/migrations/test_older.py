@@ -105,7 +105,7 @@ def test_a_trainjob_with_its_own_number_keeps_it(migrated):
 
 def test_a_number_of_a_runtime_that_nothing_uses_is_lost(migrated):
     found = migrated(jobs.runtime({"numProcPerNode": 4}))
-    assert found.lost["spec.mlPolicy.torch.numProcPerNode"].startswith("4: Trainer v2.3 reads it from the TrainJob")
+    assert found.lost["spec.mlPolicy.torch.numProcPerNode"].startswith("4: Trainer reads it from the TrainJob")
     assert migrated(jobs.runtime({"numProcPerNode": "auto"})).notes == []
 
 

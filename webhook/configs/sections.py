@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import pydantic
 
+from muster.strategies.documents.trainer_versions import VERSIONS
 from muster.webhook.admission import budgets
 from muster.webhook.admission.policies import Mode
 from muster.webhook.configs import models, profiles, trust
@@ -47,7 +48,10 @@ class Framework(models.Model):
     profile: profiles.ProfileName | None = None
 
 
-Trainer = Literal["2.0", "2.1", "2.2", "2.3", "next"]
+if TYPE_CHECKING:
+    Trainer: TypeAlias = str
+else:
+    Trainer = Literal[tuple(VERSIONS)]
 
 
 def _spelt(value: object) -> object:

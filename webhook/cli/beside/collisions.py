@@ -1,9 +1,9 @@
 """Collisions: objects of one input that want the same name.
 
-Sources: trainer v2.3.0 `pkg/apis/trainer/v1alpha1/trainjob_types.go` (self == oldSelf) and
-`pkg/runtime/framework/plugins/jobset` (the JobSet has the name of its TrainJob); jobset v0.12.0
+Sources: trainer `pkg/apis/trainer/v1alpha1/trainjob_types.go` (self == oldSelf) and
+`pkg/runtime/framework/plugins/jobset` (the JobSet has the name of its TrainJob); jobset
 `pkg/controllers/jobset_controller.go` createHeadlessSvcIfNecessary (a Service of the name of the subdomain is taken as
-it is); kubernetes v1.36.3 `pkg/kubelet/envvars/envvars.go` (variables of Services).
+it is); kubernetes `pkg/kubelet/envvars/envvars.go` (variables of Services).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OF_CONTROLLERS = ("jobset.sigs.k8s.io/", "batch.kubernetes.io/", "trainer.kubef
 _PORTS = {"vllm": "VLLM_PORT", "mlflow": "MLFLOW_PORT", "jupyter": "JUPYTER_PORT", "jupyter-lab": "JUPYTER_PORT"}
 """Variables that a program reads as the number of its port, and that a Service of its first word makes an URL.
 
-vllm 0.31.0 `envs.py` get_vllm_port; mlflow 3 `cli.py` server; jupyter_server 2 `serverapp.py` port_env.
+vllm `envs.py` get_vllm_port; mlflow 3 `cli.py` server; jupyter_server 2 `serverapp.py` port_env.
 """
 
 

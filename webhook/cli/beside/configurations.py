@@ -1,7 +1,7 @@
 """Configurations: files of settings in ConfigMaps of the input, that a launch names, written into its command line.
 
-vLLM and TRL read a file as further flags, before those of the command line, which win (vLLM 0.31
-`utils/argparse_utils.py` load_config_file, trl 1.16 `scripts/utils.py` parse_args_and_config). Accelerate reads one of
+vLLM and TRL read a file as further flags, before those of the command line, which win (vLLM
+`utils/argparse_utils.py` load_config_file, trl `scripts/utils.py` parse_args_and_config). Accelerate reads one of
 its own, which is written by the shell here, as a job may do itself.
 """
 
@@ -129,7 +129,7 @@ def faults(held: Held, words: Sequence[str], inputs: Inputs, written: str) -> It
     """Report members of files for TRL at which it stops: a file's are not abbreviated, and a list is written as one.
 
     TRL takes what a file says as it stands, and converts no text that stands for a list. A script that is run as a
-    module ignores keys that it does not know (trl 1.16 `scripts/sft.py`); `trl sft` stops at them, and so does the
+    module ignores keys that it does not know (trl `scripts/sft.py`); `trl sft` stops at them, and so does the
     launch that Muster writes instead, which stops at settings of accelerate too.
 
     Args:
@@ -179,7 +179,7 @@ def _is_launchers(launch: Launch, key: str) -> bool:
 def _argument(script: Invocation, key: str) -> trl_flags.FlagSpec | None:
     """Return the argument of a script that a member of a file sets: by its name alone, which has no hyphen.
 
-    Source: trl 1.16 `scripts/utils.py` set_defaults_with_config.
+    Source: trl `scripts/utils.py` set_defaults_with_config.
     """
     return trl_flags.spec(script.method, f"--{key}") if "-" not in key else None
 

@@ -1,6 +1,6 @@
 """Expressions: what the parser of CEL refuses in a selection of devices, as far as brackets and quotation marks tell.
 
-Source: the lexis of CEL (cel-spec `doc/langdef.md`); kubernetes v1.36.3 `pkg/apis/resource/validation/validation.go`
+Source: the lexis of CEL (cel-spec `doc/langdef.md`); kubernetes `pkg/apis/resource/validation/validation.go`
 validateCELSelector compiles each expression.
 """
 

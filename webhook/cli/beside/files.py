@@ -1,6 +1,6 @@
 """Files: what a container sees of the ConfigMaps and Secrets of the input.
 
-Sources: kubernetes v1.36.3 `pkg/volume/configmap/configmap.go` and `pkg/volume/secret/secret.go` MakePayload (a listed
+Sources: kubernetes `pkg/volume/configmap/configmap.go` and `pkg/volume/secret/secret.go` MakePayload (a listed
 key that the object lacks is an error unless the source is optional), `pkg/volume/projected/projected.go`.
 """
 

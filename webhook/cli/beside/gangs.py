@@ -1,7 +1,7 @@
 """Gangs: pods of the input compared with the PodGroup of the input that they name.
 
 A scheduler of gangs starts none of a group's pods before `minMember` of them exist. The service cannot read PodGroups
-of a cluster. Sources: scheduler-plugins v0.35.4 `pkg/coscheduling/core/core.go` PreFilter; Volcano v1.13
+of a cluster. Sources: scheduler-plugins `pkg/coscheduling/core/core.go` PreFilter; Volcano v1.13
 `pkg/scheduler/plugins/gang/gang.go` (JobEnqueueable, JobValid), `pkg/apis/scheduling/v1beta1/labels.go`.
 """
 

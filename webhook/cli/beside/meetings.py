@@ -2,7 +2,7 @@
 
 A Service without an address of its own resolves to its pods, and any other forwards the ports that it names
 (Kubernetes documentation, Service). A store of c10d is hosted by the pod that finds its own address or name in the
-endpoint, and no pod has that of a Service (torch 2.13 `elastic/rendezvous/utils.py` _matches_machine_hostname).
+endpoint, and no pod has that of a Service (torch `elastic/rendezvous/utils.py` _matches_machine_hostname).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Routes: whether a Service of the input sends to a port at which the server of its pods listens.
 
 A number in `targetPort` needs no `containerPort`, and goes to whoever listens there; a name goes to the container that
-gives it (kubernetes v1.36.3 `pkg/apis/core/types.go` ServicePort, `pkg/api/pod/util.go` FindPort).
+gives it (kubernetes `pkg/apis/core/types.go` ServicePort, `pkg/api/pod/util.go` FindPort).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Schemas: what the API server says about an object before any webhook sees it.
 
 kubectl sends objects with strict validation, so an unknown field is refused like a wrong type. Here the same is found
-in a file, by the CustomResourceDefinitions of the pinned Trainer and JobSet. `schemas.json` holds them in a compact
-form (`tests/contract/schemas/generate.py` prints it). Of the rules in CEL those about one value are judged
-here, and those of runtimes in `runtimes`.
+in a file, by the CustomResourceDefinitions of Trainer and JobSet, which `strategies/upstream` holds in a compact form.
+Of the rules in CEL those about one value are judged here, and those of runtimes in `runtimes`.
 """
 
 from __future__ import annotations

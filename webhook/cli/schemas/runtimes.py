@@ -1,6 +1,6 @@
 """Runtimes: what the API server and Trainer's webhook refuse of a runtime, beside the types of its members.
 
-Source: trainer v2.3.0 `pkg/apis/trainer/v1alpha1/trainingruntime_types.go` (rules in CEL over several members),
+Source: trainer `pkg/apis/trainer/v1alpha1/trainingruntime_types.go` (rules in CEL over several members),
 `pkg/webhooks/trainingruntime_webhook.go` validateReplicatedJobs; its webhook does not see a runtime with the label
 `trainer.kubeflow.org/webhook-validation: disabled`, as those that come with Trainer have it, nor what an update makes
 of a TrainingRuntime; so one that comes from a cluster is not judged by it.

@@ -1,18 +1,17 @@
-"""Shapes: the types of `schemas.json`, read once and linked with each other."""
+"""Shapes: the types of the `schemas.json` of Trainer and JobSet, read once and linked with each other."""
 
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import Any
+from typing import Any, TypedDict, cast
 
+from muster.strategies import upstream
 from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
 
-__all__ = ["Kind", "Shape", "kinds", "sources"]
+__all__ = ["Kind", "Shape", "kinds"]
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -80,30 +79,27 @@ class Kind:
         return f"{self.group}/{self.version}"
 
 
+class _Facts(TypedDict):
+    group: str
+    version: str
+    shape: Any
+
+
+class _Table(TypedDict):
+    kinds: Mapping[str, _Facts]
+    shapes: Mapping[str, Any]
+
+
 @functools.cache
 def kinds(trainer: str = NEWEST.name) -> Mapping[str, Kind]:
-    """Return the kinds by their names, as a version of Trainer defines them."""
-    table, linker = _read()
-    found = {}
-    for key, facts in table["kinds"].items():
-        name, _, version = key.partition(" ")
-        mine = f"{name} {trainer}" in table["kinds"]
-        if version == (trainer if mine else ""):
-            shape = linker.link(facts["shape"])
-            found[name] = Kind(name, facts["group"], facts["version"], shape, VERSIONS[trainer])
+    """Return the kinds by their names, as a version of Trainer defines them, and JobSet's."""
+    version, found = VERSIONS[trainer], {}
+    for package, release in (("trainer", version.release.removeprefix("v")), ("jobset", "")):
+        table = cast("_Table", upstream.data(package, "schemas", release))
+        linker = _Linker(table["shapes"])
+        for name, facts in table["kinds"].items():
+            found[name] = Kind(name, facts["group"], facts["version"], linker.link(facts["shape"]), version)
     return found
-
-
-def sources() -> Mapping[str, str]:
-    """Return the Go modules that the definitions are from, with their versions."""
-    return dict(source.split(" ") for source in _read()[0]["source"])
-
-
-@functools.cache
-def _read() -> tuple[dict[str, Any], _Linker]:
-    text = resources.files(__package__).joinpath("schemas.json").read_text(encoding="utf-8")
-    table = json.loads(text)
-    return table, _Linker(table["shapes"])
 
 
 class _Linker:

@@ -120,9 +120,9 @@ class _Search:
                 self._add(path, message, "core/value")
 
     def _misfit(self, shape: Shape, value: Any, path: Path) -> None:
-        """Report a wrong type; a word for a number of processes is one of Trainer 2.0 and 2.1."""
+        """Report a wrong type; a word for a number of processes is one of an older Trainer."""
         if path == ("spec", "trainer", "numProcPerNode") and value in ("auto", "cpu", "gpu"):
-            known = "is a word, which only Trainer 2.0 and 2.1 take"
+            known = "is a word, which only older Trainers take"
             cure = "remove it for a process for each GPU, or write a number"
             self._add(path, f"{known}, so {self._kind.trainer} refuses the job; {cure}", releases.RULE)
         else:
