@@ -18,10 +18,10 @@ from typing import Any
 
 import yaml
 
+from muster.audit.sinks import RotatingFileSink
+from muster.audit.writer import AuditWriter
 from muster.webhook.admission import accounts, decisions, reviews
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit.log.sinks import RotatingFileSink
-from muster.webhook.audit.log.writer import AuditWriter
 from muster.webhook.cluster.memory import InMemoryReader
 
 MONDAY = datetime.datetime(2026, 11, 16, tzinfo=datetime.UTC)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from muster.webhook.audit import records
-from muster.webhook.audit.redaction import redaction
+from muster.audit import known, record_schema
 from muster.webhook.notices.reports import folds, formats, outcomes
 from tests.audit import conftest
 
@@ -22,7 +21,7 @@ LIMITS = folds.Limits(results=5, seconds=3600, octets=4096)
 
 def at(seconds):
     """A moment so many seconds before `NOW`."""
-    return records.timestamp(datetime.datetime.fromtimestamp(NOW - seconds, tz=datetime.UTC))
+    return record_schema.timestamp(datetime.datetime.fromtimestamp(NOW - seconds, tz=datetime.UTC))
 
 
 def denied(make_finding, **fields):
@@ -236,7 +235,7 @@ cases = some.lists(
 @given(cases, cases, some.randoms(use_true_random=False))
 def test_a_report_is_counted_bounded_the_same_again_and_without_secrets(before, after, chance):
     def said(made):
-        return [outcomes.said(redaction.redact(each)) for each in made]
+        return [outcomes.said(known.record(each)) for each in made]
 
     present = folds.folded([], said(before), LIMITS, NOW)
     results = folds.folded(present, said(after), LIMITS, NOW)

@@ -19,7 +19,7 @@ from tests.manifests import bases, files
 from tests.packaging import renders
 
 ACTION = bases.ROOT / "actions" / "check"
-CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "certs", "muster", "strategies", "webhook")
+CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "audit", "certs", "muster", "strategies", "webhook")
 TLS = ("Secret", "muster-tls")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

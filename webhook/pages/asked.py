@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast, get_args
 
-from muster.webhook.audit.reading import queries
-from muster.webhook.audit.records import Decision
+from muster.audit import queries
+from muster.audit.record_schema import Decision
 from muster.webhook.pages import scans
 from muster.webhook.pages.shelves import GoneError
 

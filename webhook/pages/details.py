@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from muster.audit.record_schema import RecordedChange, RecordedFinding, Sealed
 from muster.webhook import catalogue
-from muster.webhook.audit.records import RecordedChange, RecordedFinding, Sealed
 from muster.webhook.pages import asked, layouts, seals, values
 from muster.webhook.pages.markup import Child, Markup, element
 from muster.webhook.pages.scans import Row

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
-from muster.webhook.audit.records import Sealed
+from muster.audit.record_schema import Sealed
 from muster.webhook.pages import scans, subjects
 from muster.webhook.pages.asked import Asked
 from muster.webhook.pages.markup import visible

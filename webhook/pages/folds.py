@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from muster.webhook.audit.records import Decision, RecordedChange, RecordedFinding, Sealed
+from muster.audit.record_schema import Decision, RecordedChange, RecordedFinding, Sealed
 from muster.webhook.pages import layouts, subjects
 from muster.webhook.pages.scans import Row
 

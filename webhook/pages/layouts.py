@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Sequence
 
-from muster.webhook.audit.records import BOOKKEEPING, RecordedChange, RecordedFinding, Sealed
+from muster.audit.record_schema import BOOKKEEPING, RecordedChange, RecordedFinding, Sealed
 from muster.webhook.pages import asked
 from muster.webhook.pages.markup import Child, Markup, element
 

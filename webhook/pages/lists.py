@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from muster.audit.record_schema import RecordedChange, RecordedFinding, Sealed
 from muster.webhook import catalogue
-from muster.webhook.audit.records import RecordedChange, RecordedFinding, Sealed
 from muster.webhook.pages import asked, layouts, overviews, scans, seals, subjects
 from muster.webhook.pages.asked import Asked
 from muster.webhook.pages.folds import Fold, folded

@@ -13,9 +13,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.webhook.audit import records
-from muster.webhook.audit.log import files, parsing
-from muster.webhook.audit.reading import queries
+from muster.audit import chain, log_files, queries, record_schema
 from muster.webhook.pages import subjects
 from muster.webhook.pages.shelves import Found, LinePlace, Shelf
 
@@ -149,7 +147,7 @@ def _timed(
 ) -> Generator[tuple[str, Found, Any]]:
     """Read a log back, each line with a time; a line without one gets that of the line after it."""
     last = UNKNOWN
-    oldest = records.timestamp(since - _SLACK) if since else ""
+    oldest = record_schema.timestamp(since - _SLACK) if since else ""
     for found in shelf.upwards(log, before):
         value = _parsed(found.data)
         time = value.get("time") if isinstance(value, dict) else None
@@ -162,7 +160,7 @@ def _timed(
 def _wanted(found: Found, value: Any, questions: queries.Questions, *, unreadable: bool) -> queries.Entry | None:
     if not unreadable and value is not None and not _may_answer(value, questions):
         return None  # checking the schema is the most expensive part, so it comes last
-    entry = queries.entry_of(files.LogLine(str(found.path), 0, found.data))
+    entry = queries.entry_of(log_files.LogLine(str(found.path), 0, found.data))
     if entry.record is None:
         return entry if unreadable or questions == queries.Questions() else None
     return None if unreadable else entry
@@ -182,6 +180,6 @@ def _may_answer(value: Any, questions: queries.Questions) -> bool:
 
 def _parsed(data: bytes | None) -> Any:
     try:
-        return parsing.parse(data)
-    except parsing.LineError:
+        return chain.parse(data)
+    except chain.LineError:
         return None

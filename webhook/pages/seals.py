@@ -11,9 +11,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.webhook.audit import schemas
-from muster.webhook.audit.log import chain, files, parsing
-from muster.webhook.audit.records import Link, Sealed
+from muster.audit import chain, log_files, record_schema
+from muster.audit.record_schema import Link, Sealed
 from muster.webhook.pages.shelves import Found, LinePlace, Shelf
 
 __all__ = ["Neighbour", "Standing", "own", "standing"]
@@ -74,11 +73,11 @@ def standing(shelf: Shelf, found: Found, record: Sealed) -> Standing:
 def _links(lines: Iterator[Found]) -> Iterator[tuple[LinePlace, Link]]:
     room = _READ
     for found in itertools.islice(lines, _LOOKED_AT):
-        with contextlib.suppress(parsing.LineError):
-            value = parsing.parse(found.data)
-            if schemas.is_link(value):
+        with contextlib.suppress(chain.LineError):
+            value = chain.parse(found.data)
+            if record_schema.is_link(value):
                 yield found.place, value
-        room -= files.LONGEST if found.data is None else len(found.data)
+        room -= log_files.LONGEST if found.data is None else len(found.data)
         if room < 0:
             return
 

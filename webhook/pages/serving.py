@@ -20,8 +20,7 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
-from muster.webhook.audit.log import files
-from muster.webhook.audit.reading import queries
+from muster.audit import log_files, queries
 from muster.webhook.listening.connections import Limits
 from muster.webhook.listening.listeners import NAME, OTHERS, Listener
 from muster.webhook.pages import asked, details, exports, layouts, lists, rules, scans, seals
@@ -258,7 +257,7 @@ class PageServer:
 
     def _record(self, place: LinePlace) -> bytes:
         found = self._shelf.at(place)
-        entry = queries.entry_of(files.LogLine(str(found.path), 0, found.data))
+        entry = queries.entry_of(log_files.LogLine(str(found.path), 0, found.data))
         if entry.record is None:
             return details.unreadable_page(scans.Row(found, entry), self._names)
         return details.page(entry.record, seals.standing(self._shelf, found, entry.record), str(place), self._names)

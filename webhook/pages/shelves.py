@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from muster.webhook.audit.log import files
+from muster.audit import log_files
 
 __all__ = ["Found", "GoneError", "LinePlace", "Shelf"]
 
@@ -50,7 +50,7 @@ class LinePlace:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A line and its place; `data` is None when it is longer than `files.LONGEST`."""
+    """A line and its place; `data` is None when it is longer than `log_files.LONGEST`."""
 
     place: LinePlace
     path: Path
@@ -58,8 +58,8 @@ class Found:
 
     @property
     def weight(self) -> int:
-        """The bytes that were read for it, at most `files.LONGEST`."""
-        return files.LONGEST if self.data is None else len(self.data)
+        """The bytes that were read for it, at most `log_files.LONGEST`."""
+        return log_files.LONGEST if self.data is None else len(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Shelf:
                 continue
             end = each.size if reached or before is None else min(before.offset, each.size)
             reached = True
-            for offset, data in files.upwards(each.stream, end, files.LONGEST):
+            for offset, data in log_files.upwards(each.stream, end, log_files.LONGEST):
                 yield Found(LinePlace(log, each.file, offset), each.path, data)
         if not reached:
             raise GoneError("the file in which this page began was deleted by rotation")
@@ -144,16 +144,16 @@ class Shelf:
 
     def _run(self, path: Path) -> list[Path]:
         """Return the files of a log, oldest first."""
-        return files.rotated(path)
+        return log_files.rotated(path)
 
     def _open(self, path: Path) -> BinaryIO:
-        return files.opened(path)
+        return log_files.opened(path)
 
 
 def _older(run: list[Path], last: tuple[int, int] | None) -> Path | None:
     """Return the next older file of a run after `last`, or the newest when `last` is None; None at the end."""
     reached = last is None
-    for candidate, status in reversed(files.distinct(run)):
+    for candidate, status in reversed(log_files.distinct(run)):
         if reached:
             return candidate
         reached = (status.st_dev, status.st_ino) == last
@@ -167,11 +167,11 @@ def _lines(each: _Opened, place: LinePlace) -> Iterator[Found]:
         raise GoneError("no line begins at this place of the file")
     each.stream.seek(offset)
     while offset < each.size:
-        data = each.stream.readline(files.LONGEST + 1)
-        is_whole = len(data) <= files.LONGEST
+        data = each.stream.readline(log_files.LONGEST + 1)
+        is_whole = len(data) <= log_files.LONGEST
         if not is_whole or data.strip():
             yield Found(LinePlace(place.log, each.file, offset), each.path, data.rstrip(b"\r\n") if is_whole else None)
-        if not is_whole and not files.skipped(each.stream, data):
+        if not is_whole and not log_files.skipped(each.stream, data):
             return
         offset = each.stream.tell()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.webhook.audit.records import Sealed
+from muster.audit.record_schema import Sealed
 
 __all__ = ["job_key", "job_root"]
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from muster.webhook.audit.reading import queries
-from muster.webhook.audit.records import BOOKKEEPING
+from muster.audit import queries
+from muster.audit.record_schema import BOOKKEEPING
 from muster.webhook.pages import scans
 from muster.webhook.pages.shelves import Shelf
 

@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 import pytest
 
-from muster.webhook.audit.log import chain
+from muster.audit import chain
 from muster.webhook.pages import exports
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from muster.webhook.audit.log import chain
+from muster.audit import chain
 
 JOBS = ["a", "b"]
 

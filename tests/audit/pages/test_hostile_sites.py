@@ -9,8 +9,7 @@ import os
 import pytest
 from aiohttp import compression_utils
 
-from muster.webhook.audit.log import chain, files
-from muster.webhook.audit.reading import queries
+from muster.audit import chain, log_files, queries
 from muster.webhook.listening.connections import Limits
 from muster.webhook.pages import scans, serving, values
 from muster.webhook.pages.shelves import Shelf
@@ -22,8 +21,8 @@ KIB = 1024
 @pytest.fixture
 def short(monkeypatch):
     """The limits of lines, a thousand times smaller."""
-    monkeypatch.setattr(files, "LONGEST", 32 * KIB)
-    monkeypatch.setattr(files, "FARTHEST", 256 * KIB)
+    monkeypatch.setattr(log_files, "LONGEST", 32 * KIB)
+    monkeypatch.setattr(log_files, "FARTHEST", 256 * KIB)
 
 
 async def test_a_page_shows_as_many_parts_as_fit_and_says_how_many_more_there_are(site, log, make_record, make_change):
@@ -60,8 +59,8 @@ async def test_a_list_shows_the_beginning_of_names_only(site, log, make_record, 
 @pytest.mark.usefixtures("short")
 def test_lines_that_are_too_long_count_against_the_budget_of_a_scan(log, monkeypatch):
     reads = []
-    before = files._block_before
-    monkeypatch.setattr(files, "_block_before", lambda *args: reads.append(1) or before(*args))
+    before = log_files._block_before
+    monkeypatch.setattr(log_files, "_block_before", lambda *args: reads.append(1) or before(*args))
     log.write_bytes(b"{}\n")
     os.truncate(log, 1024 * KIB * KIB)  # a hole, which takes nothing of the disk
     budget = scans.Budget(data=96 * KIB)

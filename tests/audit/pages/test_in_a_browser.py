@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from e2e import browsers as programs
-from muster.webhook.audit.log import chain
+from muster.audit import chain
 from muster.webhook.pages.serving import PageServer
 from muster.webhook.pages.shelves import Shelf
 from tests.support import browsers, trails

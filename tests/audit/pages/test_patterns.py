@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from muster.webhook.audit.log import chain
+from muster.audit import chain
 from muster.webhook.pages import patterns
 from muster.webhook.pages.patterns import PatternShelf
 

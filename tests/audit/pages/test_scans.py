@@ -4,8 +4,7 @@ import datetime
 
 import pytest
 
-from muster.webhook.audit.log import chain
-from muster.webhook.audit.reading import queries
+from muster.audit import chain, queries
 from muster.webhook.pages import scans
 from muster.webhook.pages.shelves import GoneError, Shelf
 

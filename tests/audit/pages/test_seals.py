@@ -3,7 +3,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from muster.webhook.audit.log import chain
+from muster.audit import chain
 from muster.webhook.pages import seals
 from muster.webhook.pages.shelves import Shelf
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.webhook.audit.log import chain
+from muster.audit import chain
 from muster.webhook.pages import asked
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)

@@ -7,8 +7,7 @@ import datetime
 import orjson
 import pytest
 
-from muster.webhook.audit.log import chain
-from muster.webhook.audit.reading import queries
+from muster.audit import chain, queries
 from muster.webhook.pages import scans, tallies
 from muster.webhook.pages.shelves import Shelf
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from muster.webhook.audit.log import files
+from muster.audit import log_files
 from muster.webhook.cli import problems
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import sources
@@ -114,7 +114,7 @@ def _shelf(names: Sequence[str]) -> Shelf:
 def _paths(names: Sequence[str]) -> list[Path]:
     if sources.STDIN in names:
         raise CommandError("-: standard input cannot be served; write it to a file and serve that one")
-    runs = {name: (files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names)}
+    runs = {name: (log_files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names)}
     # Rotated files that are named too (`audit.log*`) are shown once.
     kept = [name for name, run in runs.items() if not any(set(run) < set(other) for other in runs.values())]
     if len(kept) > _MAX_LOGS:
@@ -122,7 +122,7 @@ def _paths(names: Sequence[str]) -> list[Path]:
     for each in (file for name in kept for file in runs[name]):
         if each.exists() and not each.is_file():
             raise CommandError(f"{each}: is not a regular file; copy the log into one")
-        files.opened(each).close()  # raises the reason when it cannot be read
+        log_files.opened(each).close()  # raises the reason when it cannot be read
     return [Path(name) for name in kept]
 
 

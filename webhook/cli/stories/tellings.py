@@ -90,7 +90,7 @@ def _words(pod: Document, statuses: list[Document]) -> Iterator[str]:
     for each in statuses:
         for state in ("state", "lastState"):
             ended = (each.get(state) or {}).get("terminated") or {}
-            if ended.get("exitCode") and (said := words.last_words(ended.get("message"), pod)):
+            if ended.get("exitCode") and (said := words.last_words(ended.get("message"))):
                 yield said
 
 

@@ -355,7 +355,7 @@ def _end(pod: Document, ended: Document) -> str:
     how = reason if reason not in {"", "Error", "Completed"} else f"exit code {code}"
     if code == _GUARDED:
         how = f"exit code {code}, the guard's"
-    said = words.last_words(ended.get("message"), pod)
+    said = words.last_words(ended.get("message"))
     return f"{how}: {said}" if said else how
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.webhook.audit.records import Record
+from muster.audit.record_schema import Record
 from muster.webhook.notices.reports import outcomes
 from muster.webhook.notices.reports.outcomes import Subject
 

@@ -1,6 +1,6 @@
 """Writes reports: one object in each namespace shows which jobs were corrected, warned about or denied, and why.
 
-An admission only queues its record here. One task redacts and writes at a limited rate: it reads the report of a
+An admission only queues its record here. One task writes at a limited rate: it reads the report of a
 namespace, merges the decisions, and replaces the report if it has not changed (compare and swap). Server-side apply
 would not work: the results are one atomic list to the API server, so the last of two replicas would remove the other's
 results. The object itself is the memory: it outlives replicas, and is deleted with its namespace. It has no owner,
@@ -18,9 +18,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from muster.audit.record_schema import Record
 from muster.webhook import backoffs
-from muster.webhook.audit.records import Record
-from muster.webhook.audit.redaction import doors
 from muster.webhook.cluster import transports, writes
 from muster.webhook.notices.reports import folds, formats, outcomes
 from muster.webhook.notices.reports.formats import Format
@@ -65,7 +64,6 @@ class Reports:
     Args:
         access: sends requests to the API server; needs the verbs get, create and update on the format's objects.
         form: the format.
-        redactor: removes the secrets from a record.
         dropped: called with the number of decisions that no report will contain.
         limits: the limits of a report.
         pace: how many reports are written.
@@ -76,7 +74,6 @@ class Reports:
         self,
         access: writes.Writes,
         form: Format,
-        redactor: Callable[[Record], Record],
         dropped: Callable[[int], None] = lambda _count: None,
         limits: folds.Limits | None = None,
         pace: ReportPace | None = None,
@@ -84,7 +81,6 @@ class Reports:
     ) -> None:
         self._access = access
         self._form = form
-        self._redactor = doors.safely(redactor)
         self._dropped = dropped
         self._limits = limits or folds.Limits()
         self._pace = pace or ReportPace()
@@ -186,8 +182,7 @@ class Reports:
         return "Muster tries again" if not _is_hopeless(error) else "the decisions are in the audit log"
 
     async def _write(self, namespace: str, records: list[Record]) -> None:
-        # Admissions go first: redaction runs on a thread.
-        fresh = [outcomes.said(await asyncio.to_thread(self._redactor, record)) for record in records]
+        fresh = [outcomes.said(record) for record in records]
         for last in (*[False] * (_TRIES - 1), True):
             try:
                 await self._swap(namespace, fresh)

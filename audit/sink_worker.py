@@ -1,9 +1,9 @@
-"""A lane writes to one sink, with its own chain, failures and retries.
+"""A worker writes to one sink, with its own chain, failures and retries.
 
-Sinks fail independently, and one may have records that another lost, so each lane seals its own chain. While its sink
-fails, a lane keeps the first record that could not be written and retries it with growing pauses and jitter, so that it
-recovers even without new records. Later records are counted, and the next record that is written says how many are
-missing.
+Sinks fail independently, and one may have records that another lost, so each worker seals its own chain. While its
+sink fails, a worker keeps the first record that could not be written and retries it with growing pauses and jitter, so
+that it recovers even without new records. Later records are counted, and the next record that is written says how many
+are missing.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from muster.webhook import backoffs
-from muster.webhook.audit.log.chain import Chain, ChainError
-from muster.webhook.audit.log.notes import Anchor, Ends
-from muster.webhook.audit.log.sinks import BatchSink, Sink
-from muster.webhook.audit.records import Record
+from muster.audit.anchor_notes import Anchor, Ends
+from muster.audit.chain import Chain, ChainError
+from muster.audit.record_schema import Record
+from muster.audit.sinks import BatchSink, Sink
 
-__all__ = ["Lane", "Retry"]
+__all__ = ["Retry", "SinkWorker"]
 
 _log = logging.getLogger(__name__)
 
@@ -41,10 +40,11 @@ class Retry:
 
     def delay(self, failures: int) -> float:
         """Return the seconds to wait after this number of failures, at least 1."""
-        return backoffs.pause(failures, self.base, self.cap, self.random, least=0.5)
+        longest = min(self.base * 2.0 ** min(failures - 1, 60), self.cap)
+        return longest * self.random.uniform(0.5, 1.0)
 
 
-class Lane:
+class SinkWorker:
     """Seals records for `sink` and writes them; used by one thread, only `failing` and `ends` are read by others.
 
     `on_error` is called with each error of the sink, on that thread.
@@ -106,7 +106,7 @@ class Lane:
         return written
 
     def miss(self, count: int) -> None:
-        """Note that `count` records were lost before they reached this lane."""
+        """Note that `count` records were lost before they reached this worker."""
         self._dropped += count
 
     def retry(self, *, now: bool = False) -> bool:

@@ -1,8 +1,8 @@
 """Takes records from the event loop without blocking it, and writes them on its own thread.
 
-An admission must not wait for a disk or for the reader of stdout. So `submit` only puts a record into a bounded queue.
-Redacting, hashing and writing happen on the writer's thread, a little later, so that they do not delay the answer to
-the request. Every loss is counted, and the next record that is written reports it.
+An admission must not wait for a disk or for the reader of stdout. So `submit` only puts a record into a bounded queue;
+sealing and writing happen on the writer's thread. Every loss is counted, and the next record that is written reports
+it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import contextlib
 import itertools
 import logging
 import queue
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
-from muster.webhook.audit.log import weights
-from muster.webhook.audit.log.lanes import Lane, Retry
-from muster.webhook.audit.log.notes import Ends
-from muster.webhook.audit.log.sinks import BatchSink, Sink, StreamSink
-from muster.webhook.audit.records import Record
-from muster.webhook.audit.redaction import concealments, redaction
+from muster.audit.anchor_notes import Ends
+from muster.audit.record_schema import Record
+from muster.audit.sink_worker import Retry, SinkWorker
+from muster.audit.sinks import BatchSink, Sink, StreamSink
 
 __all__ = ["AuditWriter", "DropReason"]
 
@@ -33,12 +32,13 @@ DropReason: TypeAlias = Literal["full", "refused", "invalid", "unwritten", "clos
 _SHORT_QUEUE = 16
 """Records that may wait without being weighed, so that a writer that keeps up costs an admission nothing."""
 
+_TOGETHER = 64  # records that are written at once, if as many wait
+_TEXT, _CONTAINER = 50, 64  # bytes of an object in memory, without what is in it
+
 # A queue item: a record with the number of records lost just before it and its weight in bytes, a request to report
 # (flush), or None to end.
 _Queued: TypeAlias = tuple[Record, int, int]
 _Item: TypeAlias = _Queued | threading.Event | None
-_TOGETHER = 64  # records that are written at once, if as many wait
-_NONE = cast("Record", {})
 
 
 class AuditWriter:
@@ -51,9 +51,7 @@ class AuditWriter:
         queue_bytes: memory that waiting records may take, about; further ones are dropped.
         on_failure: with `fallback`, records are written elsewhere while the primary fails; with `deny`, `submit`
             returns False, and records that were accepted before are kept until the primary works.
-        redactor: returns a record without its secrets; it does not change its argument.
         on_drop: called with the reason and the number of lost records, on any thread.
-        on_conceal: called for each record that is written without its body, because its redaction failed.
         on_error: called with a sink's name and each of its errors, on the writer's thread.
         linger: seconds that the thread waits before it works while few records wait, to leave the processor to the
             event loop and to write several at once.
@@ -68,9 +66,7 @@ class AuditWriter:
         queue_size: int = 10_000,
         queue_bytes: int = 64 * 1024 * 1024,
         on_failure: Literal["fallback", "deny"] = "fallback",
-        redactor: Callable[[Record], Record] = redaction.redact,
         on_drop: Callable[[DropReason, int], None] = lambda _reason, _count: None,
-        on_conceal: Callable[[], None] = lambda: None,
         on_error: Callable[[str, Exception], None] = lambda _name, _error: None,
         linger: float = 0.01,
         retry: Retry | None = None,
@@ -78,14 +74,12 @@ class AuditWriter:
         if not sinks:
             raise ValueError("an audit writer needs at least one sink")
         retry = retry or Retry()
-        self._lanes = [Lane(sink, retry, on_error) for sink in sinks]
+        self._workers = [SinkWorker(sink, retry, on_error) for sink in sinks]
         if fallback is None and not any(isinstance(sink, StreamSink) for sink in sinks):
             fallback = StreamSink()
-        self._fallback = Lane(fallback, retry, on_error) if fallback else None
+        self._fallback = SinkWorker(fallback, retry, on_error) if fallback else None
         self._denies = on_failure == "deny"
-        self._redactor = redactor
         self._on_drop = on_drop
-        self._on_conceal = on_conceal
         self._linger = linger
         self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._queue_size = queue_size
@@ -103,12 +97,12 @@ class AuditWriter:
     @property
     def healthy(self) -> bool:
         """Whether the primary sink took the last record."""
-        return not self._lanes[0].failing
+        return not self._workers[0].failing
 
     @property
     def ends(self) -> list[Ends | None]:
         """What was written of each chain, always in the same order; None for one without a record of this process."""
-        return [lane.ends for lane in self._all_lanes()]
+        return [worker.ends for worker in self._all_workers()]
 
     def submit(self, record: Record) -> bool:
         """Queue a record, which must not be changed afterwards; never blocks.
@@ -119,7 +113,7 @@ class AuditWriter:
         """
         reason, weight = self._refusal(), 0
         if reason is None and self._queue.qsize() >= _SHORT_QUEUE:
-            weight = weights.weight(record, self._queue_bytes)
+            weight = _weight(record, self._queue_bytes)
         with self._guard:
             if reason is None and self._weight + weight <= self._queue_bytes:
                 self._weight += weight
@@ -166,7 +160,7 @@ class AuditWriter:
     def _run(self) -> None:
         while True:
             if self._holds():
-                self._closing.wait(self._lanes[0].wait)
+                self._closing.wait(self._workers[0].wait)
                 self._retry()
                 continue
             try:
@@ -177,10 +171,13 @@ class AuditWriter:
             if item is None:
                 break
             if isinstance(item, threading.Event):
-                self._report(item)
+                if not self._closing.is_set():
+                    self._hurry.clear()
+                item.set()
             else:
                 self._handle(item)
-        self._finish()
+        for worker in self._all_workers():
+            worker.close()
 
     def _holds(self) -> bool:
         """Whether records stay in the queue, because only the primary may take them."""
@@ -192,9 +189,9 @@ class AuditWriter:
         with contextlib.suppress(queue.Empty):
             item = self._queue.get_nowait()
             if self._together and self._queue.qsize() < _SHORT_QUEUE:
-                self._hurry.wait(self._linger)  # what comes meanwhile is written with it
+                self._hurry.wait(self._linger)  # records that come meanwhile are written with it
             return item
-        waits = [wait for lane in self._lanes if (wait := lane.wait) is not None]
+        waits = [wait for worker in self._workers if (wait := worker.wait) is not None]
         item = self._queue.get(timeout=min(waits, default=None))
         self._hurry.wait(self._linger)
         return item
@@ -206,25 +203,24 @@ class AuditWriter:
         with contextlib.suppress(queue.Empty):
             while len(self._waiting) < _TOGETHER:
                 self._waiting.append(self._queue.get_nowait())
-        items = itertools.islice(self._waiting, _TOGETHER - 1)
-        return list(itertools.takewhile(_follows, items))  # type: ignore[arg-type]  # those that follow are records
+        out: list[_Queued] = []
+        for item in itertools.islice(self._waiting, _TOGETHER - 1):
+            if not isinstance(item, tuple) or item[1]:
+                break
+            out.append(item)
+        return out
 
     def _retry(self) -> None:
-        for lane in self._lanes:
-            lane.retry()
-
-    def _report(self, item: threading.Event) -> None:
-        if not self._closing.is_set():
-            self._hurry.clear()
-        item.set()
+        for worker in self._workers:
+            worker.retry()
 
     def _handle(self, first: _Queued) -> None:
         """Write a record, and those that wait behind it: as many as a sink takes at once, the others one by one."""
-        for lane in self._all_lanes():
-            lane.miss(first[1])
+        for worker in self._all_workers():
+            worker.miss(first[1])
         items = [first, *self._following()]
-        clean = list(itertools.takewhile(bool, (self._redacted(each[0]) for each in items)))
-        counts = [lane.write_all(clean) if len(clean) > 1 else 0 for lane in self._lanes]
+        records = [item[0] for item in items]
+        counts = [worker.write_all(records) if len(records) > 1 else 0 for worker in self._workers]
         for index, item in enumerate(items):
             if index and (self._holds() or not self._waiting):  # `close` may have given them up
                 return
@@ -232,64 +228,53 @@ class AuditWriter:
                 self._waiting.popleft()
             with self._guard:
                 self._weight -= item[2]
-            left = [lane for lane, count in zip(self._lanes, counts, strict=True) if index >= count]
+            left = [worker for worker, count in zip(self._workers, counts, strict=True) if index >= count]
             if left:
-                self._handle_alone(item[0], clean[index] if index < len(clean) else None, left)
+                self._write(item[0], left)
 
-    def _redacted(self, record: Record) -> Record:
-        """Return a record without its secrets, an empty one where its redaction fails."""
+    def _write(self, record: Record, workers: Sequence[SinkWorker]) -> None:
         try:
-            return self._redactor(record)
-        except Exception:  # noqa: BLE001  # it fails again, alone, and is told then
-            return _NONE
-
-    def _handle_alone(self, record: Record, clean: Record | None, lanes: Sequence[Lane]) -> None:
-        try:
-            self._write_without_secrets(record, clean, lanes)
-        except Exception as error:  # noqa: BLE001  # one that cannot be written must not end the writing of all others
-            _log.error("audit record lost", extra={"error": type(error).__name__})  # see _conceal
+            taken = [worker.write(record) for worker in workers]
+            if any(taken) or len(workers) < len(self._workers):
+                return
+            if self._fallback is None or not self._fallback.write(record):
+                self._on_drop("unwritten", 1)
+        except Exception as error:  # noqa: BLE001  # a record that is no JSON must not end the writing of the next ones
+            _log.error("audit record lost", extra={"error": type(error).__name__})
             self._on_drop("invalid", 1)
-            for lane in self._all_lanes():
-                lane.miss(1)
-
-    def _write_without_secrets(self, record: Record, clean: Record | None, lanes: Sequence[Lane]) -> None:
-        try:
-            self._write(clean or self._redactor(record), lanes)
-        except Exception as error:  # noqa: BLE001  # whatever fails, its author must not erase the record with it
-            self._write(self._conceal(record, error), lanes)
-
-    def _conceal(self, record: Record, error: Exception) -> Record:
-        """Return the head of a record; the text of the error, which may quote a secret, is not told."""
-        why = f"its redaction failed with {type(error).__name__}"
-        clean = concealments.concealed(record, why)
-        _log.error("audit record concealed", extra={"uid": clean.get("uid"), "error": type(error).__name__})
-        self._on_conceal()
-        return clean
-
-    def _write(self, record: Record, lanes: Sequence[Lane]) -> None:
-        taken = [lane.write(record) for lane in lanes]
-        if any(taken) or len(lanes) < len(self._lanes):
-            return
-        if self._fallback is None or not self._fallback.write(record):
-            self._on_drop("unwritten", 1)
+            for worker in self._all_workers():
+                worker.miss(1)
 
     def _discard(self) -> None:
+        left: list[_Item] = []
         with contextlib.suppress(queue.Empty):
             while True:
-                if isinstance(self._queue.get_nowait(), tuple):
-                    self._on_drop("closed", 1)
+                left.append(self._queue.get_nowait())
         with contextlib.suppress(IndexError):
             while True:
-                if isinstance(self._waiting.popleft(), tuple):
-                    self._on_drop("closed", 1)
+                left.append(self._waiting.popleft())
+        for item in left:
+            if isinstance(item, tuple):
+                self._on_drop("closed", 1)
 
-    def _finish(self) -> None:
-        for lane in self._all_lanes():
-            lane.close()
-
-    def _all_lanes(self) -> list[Lane]:
-        return [*self._lanes, self._fallback] if self._fallback else self._lanes
+    def _all_workers(self) -> list[SinkWorker]:
+        return [*self._workers, self._fallback] if self._fallback else self._workers
 
 
-def _follows(item: _Item) -> bool:
-    return isinstance(item, tuple) and not item[1]
+def _weight(value: Any, most: int) -> int:
+    """Return about how many bytes of memory a record takes; the count ends when it is above `most`."""
+    total, stack = 0, [value]
+    while stack and total <= most:
+        each = stack.pop()
+        if isinstance(each, str):
+            total += _TEXT + len(each)
+        elif isinstance(each, dict):
+            total += _CONTAINER
+            stack += each
+            stack += each.values()
+        elif isinstance(each, (list, tuple)):
+            total += _CONTAINER + 8 * len(each)
+            stack += each
+        else:
+            total += sys.getsizeof(each)
+    return total

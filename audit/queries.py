@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.webhook.audit import schemas
-from muster.webhook.audit.log import files, parsing
-from muster.webhook.audit.records import SCHEMA, Decision, Sealed
+from muster.audit import chain, log_files
+from muster.audit.record_schema import SCHEMA, Decision, Sealed, misfit
 
 __all__ = ["Entry", "Questions", "entry_of", "moment", "parsed", "read", "select"]
 
@@ -84,24 +83,24 @@ class Questions:
 
 def read(paths: Iterable[Path]) -> Iterator[Entry]:
     """Yield the entries of files in the given order; OSError names one that cannot be read."""
-    return parsed(files.lines(paths))
+    return parsed(log_files.lines(paths))
 
 
-def parsed(lines: Iterable[files.LogLine]) -> Iterator[Entry]:
-    """Make an entry of each line, `files.numbered(sys.stdin.buffer, "stdin")` for instance."""
+def parsed(lines: Iterable[log_files.LogLine]) -> Iterator[Entry]:
+    """Make an entry of each line, `log_files.numbered(sys.stdin.buffer, "stdin")` for instance."""
     for line in lines:
         yield entry_of(line)
 
 
-def entry_of(line: files.LogLine) -> Entry:
+def entry_of(line: log_files.LogLine) -> Entry:
     """Make an entry of one line."""
     try:
-        value = parsing.parse(line.data)
-    except parsing.LineError as error:
+        value = chain.parse(line.data)
+    except chain.LineError as error:
         kind = "an incomplete record" if error.is_torn else f"not an audit record: {error}"
         return Entry(line.file, line.number, None, kind)
-    if misfit := schemas.misfit(value):
-        return Entry(line.file, line.number, None, f"not a record of {SCHEMA}: {misfit}")
+    if unfit := misfit(value):
+        return Entry(line.file, line.number, None, f"not a record of {SCHEMA}: {unfit}")
     return Entry(line.file, line.number, value)
 
 

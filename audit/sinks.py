@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from muster.webhook.audit.log import files
+from muster.audit import log_files
 
 __all__ = ["BatchSink", "RotatingFileSink", "Sink", "StreamSink"]
 
@@ -126,9 +126,9 @@ class RotatingFileSink:
     def last_lines(self) -> Iterator[bytes]:
         """Yield the lines of this log from its end, including rotated files."""
         self._current()
-        room = files.FARTHEST
-        for path in reversed(files.rotated(self._path)):
-            yield from files.last_lines(path)
+        room = log_files.FARTHEST
+        for path in reversed(log_files.rotated(self._path)):
+            yield from log_files.last_lines(path)
             room -= path.stat().st_size
             if room < 0:
                 return
@@ -186,7 +186,7 @@ class RotatingFileSink:
 
     def _rotate(self) -> None:
         self._release()
-        for elder in files.rotated(self._path):
+        for elder in log_files.rotated(self._path):
             number = int(elder.suffix[1:]) if elder != self._path else 0
             if number < self._backups:
                 elder.replace(f"{self._path}.{number + 1}")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from muster.webhook.audit.log import files
-from muster.webhook.audit.log.files import LogLine
+from muster.audit import log_files
+from muster.audit.log_files import LogLine
 
 __all__ = ["LogFollower", "follow"]
 
@@ -72,7 +72,7 @@ class LogFollower:
 
     def _newer(self) -> _File | None:
         """Return the file after the current one, at first the oldest; None while there is none."""
-        listing = files.distinct(files.rotated(self._path))
+        listing = log_files.distinct(log_files.rotated(self._path))
         if self._stream is None:
             return listing[0] if listing else None
         at_hand = os.fstat(self._stream.fileno())
@@ -86,7 +86,7 @@ class LogFollower:
 
     def _open(self, path: Path, status: os.stat_result) -> None:
         try:
-            stream = files.opened(path)
+            stream = log_files.opened(path)
         except FileNotFoundError:  # rotated at this moment; the next check finds it
             return
         if not os.path.samestat(os.fstat(stream.fileno()), status):  # rotated too: another file has the name now
@@ -105,8 +105,8 @@ class LogFollower:
                 self._rest.add(part)
                 yield from self._ended()
             self._rest.add(rest)
-            if self._rest.size > files.FARTHEST:
-                raise files.endless(self._name, self._number + 1)
+            if self._rest.size > log_files.FARTHEST:
+                raise log_files.endless(self._name, self._number + 1)
 
     def _ended(self) -> Iterator[LogLine]:
         data, self._rest = self._rest.whole(), _Rest()
@@ -124,10 +124,10 @@ class _Rest:
 
     def add(self, part: bytes) -> None:
         self.size += len(part)
-        if self.size <= files.LONGEST:
+        if self.size <= log_files.LONGEST:
             self._data.extend(part)
         else:
             self._data.clear()
 
     def whole(self) -> bytes | None:
-        return bytes(self._data).rstrip(b"\r") if self.size <= files.LONGEST else None
+        return bytes(self._data).rstrip(b"\r") if self.size <= log_files.LONGEST else None

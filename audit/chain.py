@@ -9,22 +9,39 @@ elsewhere does (`verification`).
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
+from typing import Any
 
 import orjson
 
-from muster.webhook.audit import records, schemas
-from muster.webhook.audit.log import parsing
-from muster.webhook.audit.records import Link, Record
+from muster.audit import log_files, record_schema
+from muster.audit.record_schema import Link, Record
 
-__all__ = ["GENESIS", "Chain", "ChainError", "digest_of", "line_of"]
+__all__ = ["GENESIS", "VALUES", "Chain", "ChainError", "LineError", "digest_of", "line_of", "parse"]
+
+VALUES = 1024 * 1024
+"""Maximum number of members and items in a line; a record of 1 MiB cannot have more."""
 
 GENESIS = "0" * 64
 """The `prev` of the first record of a chain, whose `seq` is 1."""
 
 
+_SEPARATORS = (b",", b"[", b"{")
+# A string, or what would be one: it never fails, so that no text is looked at twice.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
+
+
 class ChainError(ValueError):
     """A line does not have a record that a chain can continue from."""
+
+
+class LineError(ValueError):
+    """A line is not one that Muster wrote; `is_torn` when it may be the beginning of one."""
+
+    def __init__(self, message: str, *, is_torn: bool = False) -> None:
+        super().__init__(message)
+        self.is_torn = is_torn
 
 
 class Chain:
@@ -38,12 +55,11 @@ class Chain:
     def resume_from(cls, last_line: bytes) -> Chain:
         """Continue after `last_line`; ChainError when it is torn, foreign or edited."""
         try:
-            record = parsing.parse(last_line)
-        except parsing.LineError as error:
+            record = parse(last_line)
+        except LineError as error:
             message = f"cannot continue the audit chain after {last_line[:60]!r}: {error}; remove the line"
             raise ChainError(message) from error
-        if not schemas.is_link(record):
-            misfit = schemas.misfit(record, records.Link)
+        if misfit := record_schema.misfit(record, Link):
             raise ChainError(f"cannot continue the audit chain: {misfit}; remove the line")
         if digest_of(record) != record["hash"]:
             raise ChainError(f"cannot continue the audit chain after record {record['seq']}: it was edited")
@@ -64,31 +80,65 @@ class Chain:
         body = {**record, "seq": self.seq + 1, "prev": self.prev}
         if dropped:
             body["dropped"] = dropped
-        canonical = _canonical(_without_hash(body))
+        canonical = _canonical(body)
         digest = hashlib.sha256(canonical).hexdigest()
         self.seq, self.prev = self.seq + 1, digest
         return _with_hash(canonical, digest)
 
 
+def parse(data: bytes | None) -> Any:
+    """Return the value of a line.
+
+    Args:
+        data: the line, None for one that is longer than `log_files.LONGEST`.
+
+    Raises:
+        LineError: it is not JSON, or longer, larger or deeper than a record can be.
+    """
+    if data is None:
+        raise LineError(f"it has more than {log_files.LONGEST >> 20} MiB, and no record is that long")
+    if _count(data) > VALUES and _has_many_values(data):
+        raise LineError(f"it has more than {VALUES} values, and no record has as many")
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise LineError("it is not JSON", is_torn=data.startswith(b"{")) from error
+    try:
+        orjson.dumps(value)
+    except TypeError as error:
+        raise LineError("it is nested deeper than a record can be") from error
+    return value
+
+
 def digest_of(record: Link) -> str:
     """Compute the hash that a sealed record should have, from all its fields except `hash`."""
-    return hashlib.sha256(_canonical(_without_hash(record))).hexdigest()
+    return hashlib.sha256(_canonical(record)).hexdigest()
 
 
 def line_of(record: Link) -> bytes:
     """Return the canonical line of a sealed record: equal records have equal bytes."""
-    return _with_hash(_canonical(_without_hash(record)), record["hash"])
+    return _with_hash(_canonical(record), record["hash"])
 
 
-def _without_hash(record: Mapping[str, object]) -> dict[str, object]:
-    body = dict(record)
-    body.pop("hash", None)
-    return body
-
-
-def _canonical(body: dict[str, object]) -> bytes:
+def _canonical(record: Mapping[str, object]) -> bytes:
+    body = {key: value for key, value in record.items() if key != "hash"}
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
 
 
 def _with_hash(canonical: bytes, digest: str) -> bytes:
     return canonical[:-1] + b',"hash":"' + digest.encode() + b'"}\n'
+
+
+def _has_many_values(data: bytes) -> bool:
+    """Count outside of strings, and no further than to the limit."""
+    count = end = 0
+    for number, found in enumerate(_STRING.finditer(data)):
+        count += _count(data[end : found.start()])
+        end = found.end()
+        if count > VALUES or number > 2 * VALUES:
+            return True
+    return count + _count(data[end:]) > VALUES
+
+
+def _count(data: bytes) -> int:
+    return sum(map(data.count, _SEPARATORS))
