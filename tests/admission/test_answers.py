@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.audit import known
 from muster.strategies import error, note, warning
 from muster.strategies.changes.changes import Changes
 from muster.webhook.admission import Decision, Mode, answer, answers, reviews

@@ -22,7 +22,7 @@ from muster.webhook.admission import accounts, answers
 from muster.webhook.admission.policies import Mode, Policy
 from muster.webhook.notices import denials
 from muster.webhook.notices.reports import outcomes
-from muster.webhook.pages import asked, details, lists, scans, seals, shelves
+from muster.webhook.pages import filters, list_page, log_places, log_scan, record_page, record_seal
 from muster.webhook.server import handlers
 from tests.support import acmes, admissions, jobs
 
@@ -226,8 +226,8 @@ def outputs(document, phase, mode):
     yield "annotations", orjson.dumps(response.get("auditAnnotations", {})).decode()
     record = known.record(accounts.record(decision, MOMENT, 0.001))
     sealed = orjson.loads(chain.Chain().seal(record))
-    yield "page", details.page(sealed, seals.Standing("", None, None), "/", []).decode()
-    yield "list", lists.page(asked.Asked({}, queries.Questions()), listed(sealed), []).decode()
+    yield "page", record_page.page(sealed, record_seal.Standing("", None, None), "/", []).decode()
+    yield "list", list_page.page(filters.Filters({}, queries.Questions()), listed(sealed), []).decode()
     yield "metrics", counted(decision)
     yield "record", orjson.dumps(record).decode()
     yield "event", denials._message(record)  # what the Event says
@@ -236,8 +236,8 @@ def outputs(document, phase, mode):
 
 def listed(sealed):
     """What was found in a log of one record."""
-    found = shelves.Found(shelves.LinePlace(0, "", 0), pathlib.Path("audit.log"), orjson.dumps(sealed))
-    return scans.Scan((scans.Row(found, queries.Entry("audit.log", 1, sealed)),), None, 1, sealed["time"])
+    found = log_places.Found(log_places.LinePlace(0, "", 0), pathlib.Path("audit.log"), orjson.dumps(sealed))
+    return log_scan.Scan((log_scan.Row(found, queries.Entry("audit.log", 1, sealed)),), None, 1, sealed["time"])
 
 
 def counted(decision):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.audit import log_files
-from muster.webhook.pages.shelves import GoneError, LinePlace, Shelf
+from muster.webhook.pages.log_places import GoneError, LinePlace, Shelf
 
 
 def read(found):

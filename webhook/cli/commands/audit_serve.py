@@ -16,16 +16,16 @@ from muster.audit import log_files
 from muster.webhook.cli import problems
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import sources
-from muster.webhook.pages import patterns, serving
+from muster.webhook.pages import log_places, page_server
 from muster.webhook.pages.gates import Gate
-from muster.webhook.pages.shelves import Shelf
+from muster.webhook.pages.log_places import Shelf
 
 __all__ = ["SERVICE", "serve"]
 
 SERVICE = "muster-audit-page"
 """The Service for which the certificate is."""
 
-_MAX_LOGS = patterns.LOGS
+_MAX_LOGS = log_places.LOGS
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ async def _serve(shelf: Shelf, args: argparse.Namespace) -> None:
     async with contextlib.AsyncExitStack() as stack:
         gate = await stack.enter_async_context(_gate(args)) if args.auth == "cluster" else None
         tls = await stack.enter_async_context(_certificate(args)) if gate else None
-        server = serving.PageServer(shelf, args.host, gate=gate, tls=tls)
+        server = page_server.PageServer(shelf, args.host, gate=gate, tls=tls)
         try:
             bound = await server.open(args.port)
         except OSError as error:
@@ -104,10 +104,10 @@ async def _certificate(args: argparse.Namespace) -> AsyncIterator[ssl.SSLContext
 
 
 def _shelf(names: Sequence[str]) -> Shelf:
-    if any(map(patterns.is_pattern, names)):
+    if any(map(log_places.is_pattern, names)):
         if len(names) > 1:
             raise CommandError("a pattern stands for all logs that match it; give one pattern, or files")
-        return patterns.PatternShelf(names)
+        return log_places.PatternShelf(names)
     return Shelf(_paths(names))
 
 

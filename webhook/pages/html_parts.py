@@ -1,29 +1,86 @@
-"""The parts that all pages share: head, skip link, header, badges and links."""
+"""HTML as values, and the parts that pages share; text is always escaped when it becomes part of an element.
+
+A record has names, arguments and errors that every user of the cluster can write. In each text, the special characters
+of HTML are escaped, and invisible characters and those that change the direction of text (control characters,
+bidirectional marks) are written as escapes.
+"""
 
 from __future__ import annotations
 
-import urllib.parse
-from collections.abc import Sequence
+import html
+from collections.abc import Iterable, Sequence
 
 from muster.audit.record_schema import BOOKKEEPING, RecordedChange, RecordedFinding, Sealed
-from muster.webhook.pages import asked
-from muster.webhook.pages.markup import Child, Markup, element
 
 __all__ = [
+    "Attribute",
+    "Child",
+    "Markup",
     "badge",
     "document",
+    "element",
     "is_bookkeeping",
-    "job_name",
-    "job_query",
+    "joined",
     "moment",
     "ordered",
     "problem_page",
-    "rule_path",
     "severity",
+    "visible",
 ]
 
 _LOGS = 6  # that the header names
 _SEVERITIES = {"error": 0, "warning": 1, "note": 2}
+_VOID = frozenset({"br", "input", "link", "meta"})
+
+
+class Markup(str):
+    """HTML that needs no escaping; only `element` and `joined` make it."""
+
+    __slots__ = ()
+
+
+Child = str | int | None | Iterable["Child"]
+Attribute = str | int | bool | None
+
+
+def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:
+    """Make an element.
+
+    Args:
+        tag: the name of the element.
+        children: text, which is escaped, elements, or iterables of both; None is left out.
+        attributes: a trailing `_` is dropped and others become `-` (`class_`, `aria_label`); True gives an attribute
+            without a value, False and None give no attribute.
+    """
+    opening = f"<{tag}{''.join(_attribute(name, value) for name, value in attributes.items())}>"
+    return Markup(opening) if tag in _VOID else Markup(f"{opening}{joined(children)}</{tag}>")
+
+
+def joined(children: Child) -> Markup:
+    """Concatenate children."""
+    if children is None:
+        return Markup()
+    if isinstance(children, Markup):
+        return children
+    if isinstance(children, str | int):
+        return Markup(html.escape(visible(str(children))))
+    return Markup("".join(joined(child) for child in children))
+
+
+def visible(text: str) -> str:
+    """Write invisible characters as escapes, except ends of lines and tabs."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    name = name.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{html.escape(visible(str(value)))}"'
 
 
 def document(title: str, main: Child, logs: Sequence[str]) -> bytes:
@@ -73,17 +130,6 @@ def moment(time: str) -> Markup:
     return element("time", time[:19].replace("T", " "), datetime=time)
 
 
-def job_name(record: Sealed) -> str:
-    """Return the name of a job; one that is only known by its `generateName` ends in a star."""
-    return record["object"]["name"] or f"{record['object'].get('generateName', '')}*"
-
-
-def job_query(namespace: str, name: str, kind: str = "") -> str:
-    """Return the path of the list about one job: its records, and those of the JobSet that it owns."""
-    filters = {"namespace": asked.literal(namespace), "job": asked.literal(name), "kind": kind}
-    return asked.query(**{name: value for name, value in filters.items() if value})
-
-
 def ordered(record: Sealed) -> tuple[list[RecordedChange], list[RecordedFinding]]:
     """Return changes and findings, the most important ones first."""
     return sorted(record["changes"], key=is_bookkeeping), sorted(record["findings"], key=severity)
@@ -97,8 +143,3 @@ def is_bookkeeping(change: RecordedChange) -> bool:
 def severity(finding: RecordedFinding) -> int:
     """Return the rank of a finding; errors come first."""
     return _SEVERITIES.get(finding["severity"], 0)
-
-
-def rule_path(rule: str) -> str:
-    """Return the path of the page that explains a rule."""
-    return f"/rules/{urllib.parse.quote(rule)}"

@@ -14,18 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.audit import chain, log_files, queries, record_schema
-from muster.webhook.pages import subjects
-from muster.webhook.pages.shelves import Found, LinePlace, Shelf
+from muster.audit.record_schema import Sealed
+from muster.webhook.pages.log_places import Found, LinePlace, Shelf
 
-__all__ = ["UNKNOWN", "Budget", "Cursor", "Row", "Scan", "scan", "walk"]
+__all__ = ["Budget", "Cursor", "Row", "Scan", "job_key", "job_root", "scan"]
 
-UNKNOWN = "9999"
-"""The time of lines after the last line with one; later than every time."""
-
-
-_SLACK = datetime.timedelta(
-    minutes=10
-)  # times of neighbours may be out of order by this much, because clocks are set back
+_UNKNOWN = "9999"  # the time of lines after the last line with one; later than every time
+_SLACK = datetime.timedelta(minutes=10)  # by which times of neighbours may be out of order, as clocks are set back
 _MAX_LOGS = 64
 
 
@@ -107,33 +102,27 @@ def scan(
     jobs: set[tuple[str, str] | int] = set()
     lines = read = 0
     reached = ""
-    with contextlib.closing(walk(shelf, logs, questions.since)) as walked:
+    with contextlib.closing(_walk(shelf, logs, questions.since)) as walked:
         for time, found, value in walked:
             entry = _wanted(found, value, questions, unreadable=unreadable)
             if entry is not None:
-                jobs.add(subjects.job_key(entry.record) if entry.record else lines)
+                jobs.add(job_key(entry.record) if entry.record else lines)
                 if len(jobs) > budget.jobs:  # this line begins the next page
                     return Scan(tuple(rows), Cursor(logs), lines, reached)
                 rows.append(Row(found, entry))
             lines, read = lines + 1, read + found.weight
-            reached = reached if time == UNKNOWN else time
+            reached = reached if time == _UNKNOWN else time
             logs[found.place.log] = found.place
             if len(rows) >= budget.rows or lines >= budget.lines or read >= budget.data:
                 return Scan(tuple(rows), Cursor(logs), lines, reached)
     return Scan(tuple(rows), None, lines, reached)
 
 
-def walk(
+def _walk(
     shelf: Shelf, logs: Mapping[int, LinePlace], since: datetime.datetime | None
 ) -> Generator[tuple[str, Found, Any]]:
-    """Yield the lines of all logs newest first, merged by time, each with its time and its value as JSON.
-
-    Args:
-        shelf: the logs.
-        logs: where each log continues; one that is not named begins at its newest end.
-        since: where reading ends.
-    """
-    begins = dict(logs)
+    """Yield the lines of all logs newest first, merged by time, each with its time and its value as JSON."""
+    begins = dict(logs)  # where each log continues; one that is not named begins at its newest end
     with contextlib.ExitStack() as stack:
         streams = [
             stack.enter_context(contextlib.closing(_timed(shelf, log, begins.get(log), since)))
@@ -146,7 +135,7 @@ def _timed(
     shelf: Shelf, log: int, before: LinePlace | None, since: datetime.datetime | None
 ) -> Generator[tuple[str, Found, Any]]:
     """Read a log back, each line with a time; a line without one gets that of the line after it."""
-    last = UNKNOWN
+    last = _UNKNOWN
     oldest = record_schema.timestamp(since - _SLACK) if since else ""
     for found in shelf.upwards(log, before):
         value = _parsed(found.data)
@@ -169,12 +158,7 @@ def _wanted(found: Found, value: Any, questions: queries.Questions, *, unreadabl
 def _may_answer(value: Any, questions: queries.Questions) -> bool:
     try:
         return questions.answered_by(value)
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # not a record of this schema; the schema check reports it
+    except (AttributeError, KeyError, TypeError, ValueError):  # no record of this schema, which its check reports
         return True
 
 
@@ -183,3 +167,14 @@ def _parsed(data: bytes | None) -> Any:
         return chain.parse(data)
     except chain.LineError:
         return None
+
+
+def job_root(record: Sealed) -> str:
+    """Return the name of the job: of the TrainJob that owns the JobSet, or its own; a `generateName` ends in a star."""
+    subject, owner = record["object"], record["owner"]
+    return owner["name"] if owner else subject["name"] or f"{subject.get('generateName', '')}*"
+
+
+def job_key(record: Sealed) -> tuple[str, str]:
+    """Return namespace and name of the job that a record is about."""
+    return record["object"]["namespace"], job_root(record)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from muster.audit import chain, log_files, record_schema
 from muster.audit.record_schema import Link, Sealed
-from muster.webhook.pages.shelves import Found, LinePlace, Shelf
+from muster.webhook.pages.log_places import Found, LinePlace, Shelf
 
 __all__ = ["Neighbour", "Standing", "own", "standing"]
 

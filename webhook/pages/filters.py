@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from typing import cast, get_args
 
 from muster.audit import queries
 from muster.audit.record_schema import Decision
-from muster.webhook.pages import scans
-from muster.webhook.pages.shelves import GoneError
+from muster.webhook.pages import log_scan
+from muster.webhook.pages.log_places import GoneError
 
 __all__ = [
     "DECISIONS",
@@ -20,10 +19,10 @@ __all__ = [
     "KINDS",
     "UNREADABLE",
     "VIEWS",
-    "Asked",
+    "Filters",
     "QuestionError",
+    "job_query",
     "literal",
-    "plain",
     "query",
 ]
 
@@ -44,7 +43,7 @@ class QuestionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Filters:
     """The list that a URL asks for.
 
     Attributes:
@@ -58,11 +57,11 @@ class Asked:
     typed: Mapping[str, str]
     questions: queries.Questions
     unreadable: bool = False
-    cursor: scans.Cursor | None = None
+    cursor: log_scan.Cursor | None = None
     view: str = VIEWS[0]
 
     @classmethod
-    def from_pairs(cls, pairs: Iterable[tuple[str, str]], now: datetime.datetime) -> Asked:
+    def from_pairs(cls, pairs: Iterable[tuple[str, str]], now: datetime.datetime) -> Filters:
         """Read the query of a URL; QuestionError names the first part that cannot be used."""
         values = _checked(pairs)
         typed = {name: values[name] for name in FILTERS if values.get(name)}
@@ -83,14 +82,19 @@ class Asked:
         """The filters and the view, for links; what is as by default is left out."""
         return {**self.typed, **({} if self.view == VIEWS[0] else {_VIEW: self.view})}
 
-    def continued(self, cursor: scans.Cursor, path: str = "/") -> str:
+    @property
+    def is_by_job(self) -> bool:
+        """Whether a row stands for a job."""
+        return self.view == VIEWS[0] and not self.unreadable
+
+    def continued(self, cursor: log_scan.Cursor) -> str:
         """Return the path and query of the same list, starting at a cursor."""
-        return query(path, **self.linked, before=str(cursor))
+        return query(**self.linked, before=str(cursor))
 
 
-def query(path: str = "/", /, **values: str) -> str:
+def query(**values: str) -> str:
     """Return the path and query of a list."""
-    return f"{path}?{urllib.parse.urlencode(values)}"
+    return f"/?{urllib.parse.urlencode(values)}"
 
 
 def literal(text: str) -> str:
@@ -98,11 +102,9 @@ def literal(text: str) -> str:
     return "".join(f"[{each}]" if each in "*?[" else each for each in text)
 
 
-def plain(pattern: str) -> str:
-    """Return the only text that a pattern matches, or "" for one that matches others too."""
-    if re.search(r"[*?[]", re.sub(r"\[[*?[]\]", "", pattern)):
-        return ""
-    return re.sub(r"\[([*?[])\]", r"\1", pattern)
+def job_query(namespace: str, name: str, **more: str) -> str:
+    """Return the path of the list about one job: its records, and those of the JobSet that it owns."""
+    return query(**{"namespace": literal(namespace), "job": literal(name), **more})
 
 
 def _checked(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -129,8 +131,8 @@ def _moment(typed: Mapping[str, str], name: str, now: datetime.datetime) -> date
         raise QuestionError(f"{name}: {error}") from error
 
 
-def _cursor(text: str | None) -> scans.Cursor | None:
+def _cursor(text: str | None) -> log_scan.Cursor | None:
     try:
-        return scans.Cursor.parse(text) if text else None
+        return log_scan.Cursor.parse(text) if text else None
     except GoneError as error:
         raise QuestionError(f"{_CONTINUED}: {error}; begin at the newest record") from error

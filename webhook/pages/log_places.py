@@ -3,14 +3,20 @@
 A place is a byte of a file, and a file is identified by its first line: rotation changes its name, and copying the log
 changes its inode. So a link to a record is valid until rotation deletes its file, and the cost of a page does not
 depend on the length of the log.
+
+Logs may come and go: those of all replicas on one volume, each in the folder of its pod. A pattern is looked up again
+for each page. A log keeps its number while it exists, because links to records have it.
 """
 
 from __future__ import annotations
 
+import errno
+import glob
 import hashlib
 import itertools
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +24,11 @@ from typing import BinaryIO
 
 from muster.audit import log_files
 
-__all__ = ["Found", "GoneError", "LinePlace", "Shelf"]
+__all__ = ["LOGS", "Found", "GoneError", "LinePlace", "PatternShelf", "Shelf", "is_pattern"]
+
+LOGS = 64
+"""Maximum number of logs that are shown together; of more, those that were written last."""
+_LOOKED_AT = 4_096  # files that match a pattern
 
 _IDENTITY = 4096
 _PLACE = re.compile(r"(\d{1,4})\.([0-9a-f]{16})\.(\d{1,18})")
@@ -150,6 +160,53 @@ class Shelf:
         return log_files.opened(path)
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a name stands for the logs that match it; a file of that very name is none."""
+    return glob.has_magic(name) and not os.path.lexists(name)
+
+
+class PatternShelf(Shelf):
+    """Reads the logs that match some patterns now; links among them are not followed.
+
+    Args:
+        patterns: paths with `*`, such as `/var/log/muster/*/audit.log`.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        super().__init__([])
+        self._patterns = tuple(patterns)
+        self._lock = threading.Lock()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look for new logs; a new one takes the number of one that is gone."""
+        with self._lock:
+            found = self._found()
+            slots = [path if path in found else None for path in self.paths]
+            new = iter([path for path in found if path not in self.paths])
+            filled = [path or next(new, None) for path in slots]
+            kept = [path or gone for path, gone in zip(filled, self.paths, strict=True)]
+            self.paths = (*kept, *new)[:LOGS]
+
+    def _found(self) -> list[Path]:
+        # iglob takes absolute patterns and leaves out folders that cannot be read, which Path.glob does not.
+        every = itertools.chain.from_iterable(glob.iglob(pattern) for pattern in self._patterns)  # noqa: PTH207 - as above
+        paths = {Path(each) for each in itertools.islice(every, _LOOKED_AT)}
+        newest = sorted(paths, key=lambda path: (-_written(path), str(path)))[:LOGS]
+        return sorted(newest)
+
+    def _run(self, path: Path) -> list[Path]:
+        """Leave out links: whoever writes to the volume must not choose what of this machine is shown."""
+        return [each for each in super()._run(path) if not each.is_symlink()]
+
+    def _open(self, path: Path) -> BinaryIO:
+        stream = super()._open(path)
+        if not os.path.samestat(os.fstat(stream.fileno()), path.lstat()):
+            stream.close()
+            raise OSError(errno.ELOOP, "it was exchanged for a link", str(path))
+        return stream
+
+
 def _older(run: list[Path], last: tuple[int, int] | None) -> Path | None:
     """Return the next older file of a run after `last`, or the newest when `last` is None; None at the end."""
     reached = last is None
@@ -181,3 +238,10 @@ def _is_beginning(stream: BinaryIO, offset: int) -> bool:
         return True
     stream.seek(offset - 1)
     return stream.read(1) == b"\n"
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
