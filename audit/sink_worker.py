@@ -8,18 +8,17 @@ are missing.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from muster.audit.anchor_notes import Anchor, Ends
 from muster.audit.chain import Chain, ChainError
 from muster.audit.record_schema import Record
-from muster.audit.sinks import BatchSink, Sink
+from muster.audit.sinks import Sink
 
 __all__ = ["Retry", "SinkWorker"]
 
@@ -27,7 +26,6 @@ _log = logging.getLogger(__name__)
 
 # After this many lines that are not records, the file is not one that Muster should continue.
 _LINES_LOOKED_AT = 1000
-_TOGETHER = 64  # lines that are in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +90,6 @@ class SinkWorker:
             return False
         return self._attempt(record)
 
-    def write_all(self, records: Sequence[Record]) -> int:
-        """Write what waits in as few calls as the sink allows; return how many of the records, from the first on.
-
-        A record that fails is left to `write`, and so are all where the sink fails or takes one line at a time.
-        """
-        written = 0
-        while written < len(records) and isinstance(self._sink, BatchSink) and not self.failing:
-            count = self._attempt_all(self._sink, records[written:])
-            written += count
-            if not count:
-                break
-        return written
-
     def miss(self, count: int) -> None:
         """Note that `count` records were lost before they reached this worker."""
         self._dropped += count
@@ -142,26 +127,6 @@ class SinkWorker:
         self._first = self._first or Anchor(chain.seq, chain.prev)
         self._recover()
         return True
-
-    def _attempt_all(self, sink: BatchSink, records: Sequence[Record]) -> int:
-        lines: list[bytes] = []
-        try:
-            chain = self._chain or self._resume()
-            self._chain = None  # until it is known how much is written
-            ends = [Anchor(chain.seq, chain.prev)]
-            with contextlib.suppress(TypeError):  # one that JSON cannot express ends the batch
-                for record in itertools.islice(records, _TOGETHER):
-                    lines.append(chain.seal(record, 0 if lines else self._dropped))
-                    ends.append(Anchor(chain.seq, chain.prev))
-            count = sink.write_all(lines) if lines else 0
-        except Exception:  # noqa: BLE001  # the single write meets it again, and tells
-            return 0
-        end = ends[count]
-        self._chain = Chain(end.seq, end.hash)
-        if count:
-            self._dropped, self._last = 0, Chain(end.seq, end.hash)
-            self._first = self._first or ends[1]
-        return count
 
     def _resume(self) -> Chain:
         """Continue the chain in the sink; lines of this process that are gone leave a visible gap."""

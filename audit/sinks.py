@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import itertools
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from muster.audit import log_files
 
-__all__ = ["BatchSink", "RotatingFileSink", "Sink", "StreamSink"]
+__all__ = ["RotatingFileSink", "Sink", "StreamSink"]
+
+_OWNER_ONLY = 0o600
 
 
 class Sink(Protocol):
@@ -35,14 +36,6 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release all resources; a later `write` acquires them again."""
-
-
-@runtime_checkable
-class BatchSink(Protocol):
-    """A sink that can write several lines at once, all of them or none: one that can take back a part of them."""
-
-    def write_all(self, lines: Sequence[bytes]) -> int:
-        """Write at least the first of `lines`; return how many are written. OSError when none is."""
 
 
 class StreamSink:
@@ -76,52 +69,36 @@ class StreamSink:
 class RotatingFileSink:
     """Appends to `path`; a file that would outgrow `max_bytes` becomes `path.1`, that one `path.2`, up to `backups`.
 
-    Files are only readable by their owner (`mode`). With `fsync`, what is written at once is on the disk before more is
-    written, which costs one disk write each. The directory must exist. While another process holds `path.lock`,
-    writing raises BlockingIOError.
+    Files are only readable by their owner. The directory must exist. While another process holds `path.lock`, writing
+    raises BlockingIOError.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        max_bytes: int = 64 * 1024 * 1024,
-        backups: int = 5,
-        *,
-        fsync: bool = False,
-        mode: int = 0o600,
-    ) -> None:
+    def __init__(self, path: Path, max_bytes: int = 64 * 1024 * 1024, backups: int = 5) -> None:
         if max_bytes < 1 or backups < 1:
             raise ValueError(f"audit file {path}: max_bytes ({max_bytes}) and backups ({backups}) must be at least 1")
         self.name = str(path)
         self._path = path
         self._max_bytes = max_bytes
         self._backups = backups
-        self._fsync = fsync
-        self._mode = mode
         self._lock: int | None = None
         self._file: int | None = None
 
     def write(self, line: bytes) -> None:
         """Append a line, and rotate the files first when that is due."""
-        self.write_all([line])
-
-    def write_all(self, lines: Sequence[bytes]) -> int:
-        """Append as many lines as the file has room for, after rotating it when that is due; return how many."""
         file, size = self._current()
-        if size and size + len(lines[0]) > self._max_bytes:
+        if size and size + len(line) > self._max_bytes:
             self._rotate()
             file, size = self._current()
-        ends = itertools.accumulate(map(len, lines), initial=size)
-        count = max(1, sum(end <= self._max_bytes for end in ends) - 1)
         try:
-            self._append(file, b"".join(lines[:count]))
+            written = 0
+            while written < len(line):
+                written += _put(file, line[written:], self.name)
         except OSError:
             # What could not be written completely must not remain in part.
             with contextlib.suppress(OSError):
                 os.ftruncate(file, size)
             self._release()
             raise
-        return count
 
     def last_lines(self) -> Iterator[bytes]:
         """Yield the lines of this log from its end, including rotated files."""
@@ -149,7 +126,7 @@ class RotatingFileSink:
                 if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino):
                     return self._file, ours.st_size
             self._release()
-        file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, self._mode)
+        file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
         try:
             size = _mended(file, self.name)
         except OSError:
@@ -162,7 +139,7 @@ class RotatingFileSink:
         if self._lock is not None and self._is_there(self._lock):
             return
         self.close()
-        lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
+        lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -176,13 +153,6 @@ class RotatingFileSink:
             return os.path.samestat(Path(f"{self._path}.lock").stat(), os.fstat(lock))
         except FileNotFoundError:
             return False
-
-    def _append(self, file: int, line: bytes) -> None:
-        written = 0
-        while written < len(line):
-            written += _put(file, line[written:], self.name)
-        if self._fsync:
-            os.fsync(file)
 
     def _rotate(self) -> None:
         self._release()

@@ -60,7 +60,7 @@ def test_an_object_that_is_cut_becomes_the_beginning_of_its_json(make_record, ma
         {"object": {"kind": "TrainJob", "namespace": 1, "name": object()}},
         {"message": "\ud800 planted-here"},
         {"findings": [{"severity": "error", "field": "x", "value": DEEP, "message": "y", "rule": "z/a"}]},
-        {"findings": [{"severity": "error", "field": "x", "value": {1: 10**99}, "message": "planted-here", "rule": "z"}]},
+        {"findings": [{"severity": "error", "field": "x", "value": 10**99, "message": "planted-here", "rule": "z"}]},
     ],
     ids=range(6),
 )

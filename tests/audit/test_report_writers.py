@@ -13,13 +13,13 @@ from muster.audit import record_schema
 from muster.webhook import configs
 from muster.webhook.cluster import writes
 from muster.webhook.metrics import Metrics
-from muster.webhook.notices.reports import folds, formats, queues, writers
+from muster.webhook.notices.reports import report_objects, writers
 from muster.webhook.server import recorders
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
 
-OPEN, POLICY = formats.FORMATS["openreports"], formats.FORMATS["policyreport"]
+OPEN, POLICY = report_objects.FORMATS["openreports"], report_objects.FORMATS["policyreport"]
 FAST = writers.ReportPace(pause=0, settle=0, quiet=0, first=0.01, longest=0.02)
 MISSING = "the server could not find the requested resource"
 
@@ -46,9 +46,7 @@ async def reporting():
         def start(form=OPEN, pace=FAST, limits=None):
             dropped = []
             access = writes.Writes(server.connection())
-            made = writers.Reports(
-                access, form, dropped.append, limits, pace, clock=lambda: 1772353800.0
-            )
+            made = writers.Reports(access, form, dropped.append, limits, pace, clock=lambda: 1772353800.0)
             task = asyncio.create_task(made.run())
             stack.push_async_callback(_ended, task)
             made.server, made.dropped, made.task = server, dropped, task
@@ -208,7 +206,7 @@ async def test_what_waits_is_written_when_the_service_ends(reporting, denied):
 
 
 async def test_a_burst_is_one_write(reporting, corrected):
-    made = reporting(limits=folds.Limits(results=50))
+    made = reporting(limits=report_objects.Limits(results=50))
     for number in range(2000):
         made.take(corrected(**job(f"job-{number}")))
     await waits.until(lambda: jobs(made))
@@ -218,7 +216,7 @@ async def test_a_burst_is_one_write(reporting, corrected):
 
 
 async def test_many_corrections_do_not_push_a_refusal_out(reporting, denied, corrected):
-    made = reporting(limits=folds.Limits(results=10))
+    made = reporting(limits=report_objects.Limits(results=10))
     made.take(denied(**job("refused")))
     for number in range(100):
         made.take(corrected(**job(f"job-{number}")))
@@ -302,14 +300,14 @@ async def test_a_report_of_somebody_else_is_left_alone(reporting, denied, caplog
 
 
 def test_the_second_call_of_an_admission_does_not_replace_the_first_that_waits(corrected, make_record):
-    pending = queues.Pending(4, 4)
+    pending = writers.Pending(4, 4)
     pending.add(corrected())
     pending.add(make_record(decision="unchanged"))
     assert [each["decision"] for each in pending.take("team-a")] == ["patched"]
 
 
 def test_what_is_put_back_does_not_replace_what_came_meanwhile(denied, make_record):
-    pending = queues.Pending(4, 4)
+    pending = writers.Pending(4, 4)
     pending.add(denied())
     taken = pending.take("team-a")
     pending.add(make_record(decision="allowed", phase="validate"))

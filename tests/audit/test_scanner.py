@@ -86,5 +86,5 @@ def test_a_full_record_has_the_values_without_secrets(make_record, make_change, 
 
 
 def test_a_further_name_that_is_no_regular_expression_is_named():
-    with pytest.raises(ValueError, match="'a\\('.*is not a regular expression"):
+    with pytest.raises(ValueError, match=r"'a\('.*is not a regular expression"):
         scanner.compiled(["a("])

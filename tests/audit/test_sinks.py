@@ -134,23 +134,6 @@ def test_a_line_larger_than_a_file_may_be_gets_a_file_of_its_own(open_sink, log)
     assert log.with_name("audit.log.1").read_bytes() == b"much too long\n"
 
 
-def test_of_several_lines_a_file_takes_as_many_as_it_has_room_for(open_sink, log):
-    sink = open_sink(log, max_bytes=10)
-    assert sink.write_all([b"one\n", b"two\n", b"three\n"]) == 2
-    assert sink.write_all([b"three\n", b"four and more\n"]) == 1
-    assert sink.write_all([b"four and more\n", b"five\n"]) == 1
-    assert [path.read_bytes() for path in log_files.rotated(log)] == [b"one\ntwo\n", b"three\n", b"four and more\n"]
-
-
-def test_of_several_lines_that_a_full_disk_cuts_short_none_remains(open_sink, log, writes):
-    sink = open_sink(log)
-    sink.write(b"one\n")
-    writes += [6, no_space()]
-    with pytest.raises(OSError, match="No space"):
-        sink.write_all([b"two\n", b"three\n"])
-    assert log.read_bytes() == b"one\n"
-
-
 def test_the_chain_goes_on_over_a_rotation(open_sink, log, sealed):
     sink = open_sink(log, max_bytes=2000)
     for line in sealed(9):
@@ -201,18 +184,6 @@ def test_a_line_that_a_full_disk_cuts_short_leaves_no_trace(open_sink, log, writ
     assert log.read_bytes() == b"one\n"
     sink.write(b"three\n")
     assert log.read_bytes() == b"one\nthree\n"
-
-
-def test_with_fsync_a_line_counts_only_when_it_is_on_the_disk(open_sink, log, monkeypatch):
-    def fail(_descriptor):
-        raise OSError(errno.EIO, "Input/output error")
-
-    sink = open_sink(log, fsync=True)
-    sink.write(b"one\n")
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="Input/output"):
-        sink.write(b"two\n")
-    assert log.read_bytes() == b"one\n"
 
 
 def test_a_disk_that_takes_nothing_is_an_error_and_not_a_hang(open_sink, log, pipe, writes):

@@ -41,7 +41,7 @@ def page(record: Sealed, standing: record_seal.Standing, place: str, logs: Seque
         None if standing.is_intact else element("p", _standing(standing), class_="problem", role="alert"),
         _section("What was found", [_finding(each) for each in _shown(findings)]),
         _more(findings, "findings"),
-        _section(_changed(record), _changes(_shown(changes))),
+        _section(_changed(record), [_change(each) for each in _shown(changes)]),
         _more(changes, "changes"),
         _facts(record, standing),
         _paths(record, standing, place),
@@ -95,18 +95,13 @@ def _section(title: str, parts: Sequence[Child]) -> Child:
     return element("section", element("h2", title), *parts) if parts else None
 
 
-def _changes(changes: Sequence[RecordedChange]) -> list[Markup]:
-    allowance = side_by_side.Allowance()
-    return [_change(each, allowance) for each in changes]
-
-
-def _change(change: RecordedChange, allowance: side_by_side.Allowance) -> Markup:
+def _change(change: RecordedChange) -> Markup:
     before, after = _written(change, "before"), _written(change, "after")
     head = element("tr", element("th", "Before", scope="col"), element("th", "After", scope="col"))
     if before is None or after is None:
         rows = [element("tr", element("td", _whole(before, "cut")), element("td", _whole(after, "added")))]
     else:
-        rows = [_row(each) for each in side_by_side.sides(before, after, allowance)]
+        rows = [_row(each) for each in side_by_side.sides(before, after)]
     return element(
         "article",
         element("h3", element("code", change["field"]), _rule(change["rule"])),

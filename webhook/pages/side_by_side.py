@@ -1,14 +1,12 @@
 """Two values side by side, line by line.
 
-Values are written as YAML, like jobs: a command has one line for each word, so a diff of lines shows the changed words.
+Values are written as YAML, like jobs: a command has one line for each word, so the changed words stand between equal
+beginnings and ends.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile, zip_longest
 from typing import Literal, NamedTuple
 
@@ -16,7 +14,7 @@ import orjson
 
 from muster.webhook import kubeyaml
 
-__all__ = ["MAX_LINES", "Allowance", "Side", "lines", "rows", "sides", "size"]
+__all__ = ["MAX_LINES", "Side", "lines", "rows", "sides", "size"]
 
 MAX_LINES = 400
 """Maximum number of lines of one value."""
@@ -30,24 +28,6 @@ class Side(NamedTuple):
     kind: Literal["same", "changed"]
     before: str | None
     after: str | None
-
-
-@dataclass(slots=True)
-class Allowance:
-    """How many steps the comparisons of one page may still take."""
-
-    steps: int = 400_000
-
-    def takes(self, before: Sequence[str], after: Sequence[str]) -> bool:
-        """Whether two values may be compared line by line; the steps of that are then used up."""
-        counts = Counter(after)
-        equal = sum(counts[line] for line in before)
-        # What is equal is looked at again for each part that is found, of which each has a line of its own.
-        steps = len(before) + len(after) + equal * min(len(before), len(after))
-        if steps > self.steps:
-            return False
-        self.steps -= steps
-        return True
 
 
 def lines(value: object) -> list[str]:
@@ -80,35 +60,15 @@ def rows(value: object) -> int:
     return min(2 * MAX_LINES, sum(map(raw.count, (b",", b"{", b"[", b"\\n"))))
 
 
-def sides(before: Sequence[str], after: Sequence[str], allowance: Allowance) -> Iterator[Side]:
-    """Yield the lines of two values side by side, equal ones in one row.
-
-    Where a comparison would take more steps than are left, only equal lines at the beginnings and ends share a row.
-    """
-    if not allowance.takes(before, after):
-        yield from _ends(before, after)
-        return
-    matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
-    for tag, begin, end, start, stop in matcher.get_opcodes():
-        if tag == "equal":
-            yield from (Side("same", line, line) for line in before[begin:end])
-            continue
-        for index in range(max(end - begin, stop - start)):
-            yield Side("changed", _at(before[begin:end], index), _at(after[start:stop], index))
-
-
-def _ends(before: Sequence[str], after: Sequence[str]) -> Iterator[Side]:
+def sides(before: Sequence[str], after: Sequence[str]) -> Iterator[Side]:
+    """Yield the lines of two values side by side; equal lines at the beginnings and ends share a row."""
     first = _alike(before, after)
     last = _alike(before[first:][::-1], after[first:][::-1])
-    yield from (Side("same", line, line) for line in before[:first])
     stop, end = len(before) - last, len(after) - last
+    yield from (Side("same", line, line) for line in before[:first])
     yield from (Side("changed", *pair) for pair in zip_longest(before[first:stop], after[first:end]))
     yield from (Side("same", line, line) for line in before[stop:])
 
 
 def _alike(before: Sequence[str], after: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-
-
-def _at(part: Sequence[str], index: int) -> str | None:
-    return part[index] if index < len(part) else None

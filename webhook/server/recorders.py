@@ -14,7 +14,7 @@ from muster.webhook import configs
 from muster.webhook.cluster import transports, writes
 from muster.webhook.metrics import Metrics
 from muster.webhook.notices import anchors, denials
-from muster.webhook.notices.reports import folds, formats, writers
+from muster.webhook.notices.reports import report_objects, writers
 
 __all__ = ["Announcer", "AuditRecorder", "Keeper", "Teller", "open_announcer", "open_keeper", "open_recorder"]
 
@@ -140,8 +140,8 @@ def open_announcer(
     if config.events:
         tellers.append(denials.Denials(access, partial(metrics.audit_problem, "event")))
     if config.reports != "none":
-        form = formats.FORMATS[config.reports]
-        limits = folds.Limits(config.report_limits.results, config.report_limits.days * 86400.0)
+        form = report_objects.FORMATS[config.reports]
+        limits = report_objects.Limits(config.report_limits.results, config.report_limits.days * 86400.0)
         tellers.append(writers.Reports(access, form, partial(metrics.audit_problem, "report"), limits))
     recorder.tellers = tuple(tellers)
     return Announcer(tellers)

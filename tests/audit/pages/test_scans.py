@@ -68,7 +68,9 @@ def test_a_scan_ends_at_its_budget_says_how_far_it_came_and_can_go_on(written):
 
 def test_bytes_count_as_well(written):
     path = written("a", range(30))
-    found = log_scan.scan(Shelf([path]), queries.Questions(uid="none"), budget=log_scan.Budget(data=path.stat().st_size // 2))
+    found = log_scan.scan(
+        Shelf([path]), queries.Questions(uid="none"), budget=log_scan.Budget(data=path.stat().st_size // 2)
+    )
     assert 14 <= found.lines <= 16
     assert found.older is not None
 

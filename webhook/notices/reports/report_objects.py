@@ -1,9 +1,13 @@
-"""The results of a report: the newest of each job, counted, and limited to what an object can hold.
+"""A report as an object: the newest results of each job, counted, limited to what an object can hold.
 
 Pure. One report is about one namespace. A decision about a job replaces the earlier results of that job in the same
 phase, so writing it twice has the same effect as writing it once, and a job that was fixed and applied again is not
 shown as denied any more. Results that are too old or too many are left out, corrections first, since they need no
 action.
+
+The two formats of reports differ in little but their names: Report is that of `openreports.io/v1alpha1` in
+github.com/openreports/reports-api (v0.2.1), PolicyReport that of `wgpolicyk8s.io/v1alpha2`, as Kyverno installs it
+(v1.18). Muster never changes reports of other tools: its own has a fixed name and a label that names its manager.
 """
 
 from __future__ import annotations
@@ -14,10 +18,14 @@ from typing import Any
 
 import orjson
 
+from muster.webhook.cluster import kinds, served
+from muster.webhook.notices.reports import outcomes
 from muster.webhook.notices.reports.outcomes import Result, Said, Subject
 
-__all__ = ["OUTCOMES", "Limits", "folded", "summary"]
+__all__ = ["FORMATS", "NAME", "OUTCOMES", "Format", "Limits", "folded", "is_ours", "rendered", "summary"]
 
+NAME = "muster"
+"""The name of the report in each namespace; RBAC names it too."""
 OUTCOMES = ("pass", "fail", "warn", "error", "skip")
 """The outcomes of a result, in the order of a summary; Muster reports nothing about jobs that it skips."""
 
@@ -35,6 +43,40 @@ class Limits:
     results: int = 100
     seconds: float = 7 * 86400.0
     octets: int = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format of reports.
+
+    Attributes:
+        kind: the kind of its objects.
+        brought: what installs the CustomResourceDefinition.
+        rights: the file with the RBAC rules that Muster needs.
+        own_source: whether the report itself, besides each result, names its source and its limit of results.
+    """
+
+    kind: served.Kind
+    brought: str
+    rights: str
+    own_source: bool
+
+
+FORMATS: Mapping[str, Format] = {
+    "openreports": Format(
+        kinds.REPORTS["openreports"],
+        "config/crd of github.com/openreports/reports-api, or its Helm chart",
+        "rbac-openreports.yaml",
+        own_source=True,
+    ),
+    "policyreport": Format(
+        kinds.REPORTS["policyreport"],
+        "Kyverno, or policy-report/crd/v1alpha2 of github.com/kubernetes-sigs/wg-policy-prototypes",
+        "rbac-policyreports.yaml",
+        own_source=False,
+    ),
+}
+"""The formats, by the value of `audit.reports`."""
 
 
 def folded(present: Iterable[object], fresh: Iterable[Said], limits: Limits, now: float) -> list[Result]:
@@ -67,6 +109,38 @@ def summary(results: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     for each in results:
         counts[each["result"]] += 1
     return counts
+
+
+def is_ours(report: Mapping[str, Any]) -> bool:
+    """Whether Muster made a report."""
+    labels = report["metadata"].get("labels") or {}
+    return dict(labels).get(kinds.MANAGED_LABEL) == kinds.MANAGER
+
+
+def rendered(
+    form: Format, present: Mapping[str, Any] | None, namespace: str, results: Sequence[Result], most: int
+) -> dict[str, Any]:
+    """Return a report with these results: the present report with its other members unchanged, or a new one.
+
+    Args:
+        form: the format.
+        present: the report as the API server has it, None when there is none.
+        namespace: the namespace of a new report.
+        results: all of its results.
+        most: how many results it can have.
+    """
+    base: dict[str, Any] = (
+        dict(present)
+        if present
+        else {
+            "apiVersion": form.kind.api_version,
+            "kind": form.kind.served,
+            "metadata": {"name": NAME, "namespace": namespace, "labels": {kinds.MANAGED_LABEL: kinds.MANAGER}},
+        }
+    )
+    if form.own_source:
+        base |= {"source": outcomes.SOURCE, "configuration": {"limits": {"maxResults": most}}}
+    return base | {"summary": summary(results), "results": list(results)}
 
 
 def _of_jobs_that_are(
