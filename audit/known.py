@@ -25,6 +25,7 @@ from typing import cast
 
 import orjson
 
+from muster.audit import scanner
 from muster.audit.record_schema import Record, RecordedChange, RecordedFinding, RecordedObject
 
 __all__ = ["field", "hashed", "is_name", "name", "prepare", "record", "text", "value"]
@@ -279,7 +280,7 @@ def _is_shown(given: str, at: _Place) -> bool:
     if at.kind == "label":
         return at.key in places["labels"] and is_name(given)
     if at.member in places["images"]:
-        return _IMAGE.fullmatch(given) is not None
+        return _IMAGE.fullmatch(given) is not None and scanner.text(given) == given
     is_word = at.member in places["words"] and _is_known(given)
     return is_word or (at.member in places["names"] and is_name(given)) or _AMOUNT.fullmatch(given) is not None
 
