@@ -1,9 +1,9 @@
 """The service without its sockets: a body goes in, and all that Muster says comes out.
 
-Behind the handler everything is real: the resolver, the audit writer with its chain, what is known of a record, the logs, the
-metrics, Events on denials and reports. Only the cluster is made of documents, and what is written to it is kept. What
-the service does later or on threads of its own (the log, Events, reports) is done here at once and on this thread, so
-that it belongs to its request, and a thread is not woken for each.
+Behind the handler everything is real: the resolver, the audit writer with its chain, what is known of a record, the
+logs, the metrics, Events on denials and reports. Only the cluster is made of documents, and what is written to it is
+kept. What the service does later or on threads of its own (the log, Events, reports) is done here at once and on this
+thread, so that it belongs to its request, and a thread is not woken for each.
 """
 
 from __future__ import annotations

@@ -159,7 +159,9 @@ class UnspeakableError(Exception):
     __repr__ = __str__
 
 
-@pytest.mark.parametrize("place", ["answers.answer", "accounts.record", "reviews.dumps", "answers.answer, accounts.record"])
+@pytest.mark.parametrize(
+    "place", ["answers.answer", "accounts.record", "reviews.dumps", "answers.answer, accounts.record"]
+)
 @pytest.mark.parametrize("document", [TRAINJOB, LARGE], ids=["small", "large"])
 async def test_what_fails_after_the_decision_is_answered_with_the_uid_and_a_record(serve, monkeypatch, place, document):
     webhook = await serve(policy=IN_TREE)
@@ -200,7 +202,7 @@ async def test_a_recorder_and_metrics_that_fail_keep_nobody_from_an_answer(serve
         raise UnspeakableError
 
     webhook = await serve(policy=IN_TREE)
-    monkeypatch.setattr(muster.webhook.metrics, "observe", fails)
+    monkeypatch.setattr(webhook.metrics, "observe", fails)
     assert "patch" in await webhook.admit()
     webhook.records.submit = fails
     assert (await webhook.admit(uid="u5"))["status"]["code"] == 503  # as a record that cannot be kept

@@ -20,7 +20,7 @@ from muster.strategies.frameworks.samplers import models, serving, trainings
 from muster.strategies.frameworks.samplers.serving import Serving
 from muster.strategies.frameworks.samplers.trainings import Training
 from muster.strategies.frameworks.vllm import parsing
-from muster.strategies.jobs.jobs import MOST_TOGETHER, Job, remembered
+from muster.strategies.jobs.jobs import MOST_TOGETHER, Job, once
 from muster.strategies.trainer import predictions
 
 __all__ = ["ENV", "OWN_POD", "Pair", "asking", "find"]
@@ -166,7 +166,7 @@ class Pair:
         return found
 
 
-@remembered
+@once
 def find(job: Job) -> Pair | None:
     """Return the training of a part with its sampler; None where it has none, or nothing can be known of it."""
     spec = _own_spec(job)

@@ -18,7 +18,7 @@ from muster.strategies.frameworks.samplers import pairs
 from muster.strategies.frameworks.samplers.pairs import Pair
 from muster.strategies.frameworks.vllm import parsing
 from muster.strategies.frameworks.vllm.servers import Server
-from muster.strategies.jobs.jobs import Job, remembered_for_place
+from muster.strategies.jobs.jobs import Job
 
 __all__ = ["FILES", "FLAG", "FOLDER", "backend", "config", "folder", "folders", "is_nccl", "sends_files"]
 
@@ -79,7 +79,6 @@ def _mine(pair: Pair) -> str:
     return folder(pair.job, pair.node)
 
 
-@remembered_for_place
 def folder(_job: Job, place: pods.Place) -> str:
     """Return the folder for weights that a container names, a reference to what its source says, or ""."""
     entry = pods.find_env(place.container.get("env"), FOLDER)

@@ -17,7 +17,7 @@ from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.documents.paths import Absent
 from muster.strategies.frameworks.vllm import authors, backings, flags, meetings, probes, servers, sizes, validation
 from muster.strategies.frameworks.vllm.servers import Form, Server
-from muster.strategies.jobs.jobs import Job, remembered_for_all
+from muster.strategies.jobs.jobs import Job, once_for_all
 from muster.strategies.jobs.templates import find_spec
 from muster.strategies.launches import (
     capabilities,
@@ -325,7 +325,7 @@ def _words(found: tuple[str, str] | None) -> list[str]:
     return [word for word in dict.fromkeys(words) if word]
 
 
-@remembered_for_all
+@once_for_all
 def _has_model_initializer(job: Job) -> bool:
     document, path = find_spec(job)
     steps = (pods.labels(place.job).get(names.ANCESTOR_LABEL) for place in pods.places(document, path))

@@ -118,8 +118,8 @@ def _from_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
         ) from error
     if document is None:
         raise CommandError(
-            f"--anchors-from-cluster: there is no ConfigMap {args.namespace}/{anchor_notes.NAME}: Muster makes it where "
-            "audit.anchors is configmap; name the namespace of Muster by --namespace"
+            f"--anchors-from-cluster: there is no ConfigMap {args.namespace}/{anchor_notes.NAME}; Muster makes it with "
+            "audit.anchors: configmap; name the namespace of Muster by --namespace"
         )
     return document
 

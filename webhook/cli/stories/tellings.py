@@ -12,7 +12,7 @@ from muster.webhook.cli.stories.told import Decided, Gateway, Happened, PodTold,
 __all__ = ["GATEWAY", "MANAGED_BY", "TERM", "tell"]
 
 MANAGED_BY = ("app.kubernetes.io/managed-by", "muster-sessions")
-"""Label of what a Gateway of RL sessions makes (`muster.sessions.platforms.manifests`, which nothing here may import)."""
+"""Label of what a Gateway of RL sessions makes (`sessions.platforms.manifests`, which nothing here may import)."""
 GATEWAY = "muster.dev/gateway"
 """Label with the name of the Gateway."""
 TERM = "muster.dev/term"
@@ -68,7 +68,7 @@ def _pod(pod: Document) -> PodTold:
         reason=_reason(pod, statuses),
         restarts=sum(int(each.get("restartCount") or 0) for each in statuses),
         node=words.quoted((pod.get("spec") or {}).get("nodeName"), 80),
-        words=next(_words(pod, statuses), ""),
+        words=next(_words(statuses), ""),
     )
 
 
@@ -85,7 +85,7 @@ def _reason(pod: Document, statuses: list[Document]) -> str:
     return words.quoted(status.get("reason") or (next(unmet, "") if status.get("phase") == "Pending" else ""), 80)
 
 
-def _words(pod: Document, statuses: list[Document]) -> Iterator[str]:
+def _words(statuses: list[Document]) -> Iterator[str]:
     """Yield the last words of the containers that failed."""
     for each in statuses:
         for state in ("state", "lastState"):
