@@ -38,7 +38,7 @@ _Item: TypeAlias = _Queued | threading.Event | None
 
 
 class AuditWriter:
-    """Writes records to all `sinks`; the first one is the primary.
+    """Writes records, as they may be shown, to all `sinks`; the first one is the primary.
 
     Args:
         sinks: where each record goes; they are closed with the writer.
