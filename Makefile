@@ -209,7 +209,7 @@ record: $(VENV)/.dev ## what this checkout answers differently from BASE=commit,
 	@nice -n 15 $(BIN)/python -m tests.record $(or $(BASE),HEAD) $(ARGS)
 
 # Where faults are planted, and what the unit tier is; a low priority, for it takes every core for a while.
-MUTATED := strategies webhook/admission certs webhook/controllers webhook/audit webhook/server
+MUTATED := strategies webhook/admission certs webhook/controllers audit webhook/server
 mutants: $(VENV)/.dev ## plant faults in the product and say which the unit tests notice; ARGS: --count, --seed, ...
 	@nice -n 15 $(BIN)/python -m tools.mutants $(MUTATED) --tests="--ignore=tests/contract --ignore=tests/packaging --ignore=tests/sessions -m 'not thorough'" $(ARGS)
 

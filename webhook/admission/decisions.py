@@ -37,13 +37,11 @@ from muster.webhook.admission import (
 )
 from muster.webhook.admission.governors import Governor
 from muster.webhook.admission.policies import Mode, Policy
-from muster.webhook.audit.redaction.echoes import Echoes
 from muster.webhook.cluster import readers
 
 __all__ = ["Decision", "Verdict", "evaluate", "failed"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
-_NO_SECRETS = Echoes(())
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 
@@ -62,7 +60,6 @@ class Decision:
         governor: what governs the job.
         strategy: the one that decided, None when none was called.
         message: the reason for the verdict `error`, "" otherwise.
-        secrets: what its documents hold that nobody may be told; the changes still have it.
     """
 
     request: reviews.Request
@@ -74,7 +71,6 @@ class Decision:
     governor: Governor = field(default_factory=Governor)
     strategy: Registered | None = None
     message: str = ""
-    secrets: Echoes = _NO_SECRETS
 
     @property
     def document(self) -> Mapping[str, Any]:

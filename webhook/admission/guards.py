@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from muster.audit import scanner
 from muster.strategies.plugins.registry import PluginError, Registered
 from muster.webhook.admission import threads
-from muster.webhook.audit.redaction import doors
 
 __all__ = ["MAX_STRAY", "call", "told"]
 
@@ -95,7 +95,7 @@ class _Call(Generic[_Result]):
 def told(error: BaseException) -> str:
     """Return type and shortened message; the exception may come from a plugin and fail to render itself."""
     kind = _said(lambda: type(error).__name__, "its name")
-    return f"{kind[:_MAX_NAME]}: {doors.text(_said(lambda: str(error), 'its message'), _MAX_MESSAGE)}"
+    return f"{kind[:_MAX_NAME]}: {scanner.text(_said(lambda: str(error), 'its message'), _MAX_MESSAGE)}"
 
 
 def _said(speak: Callable[[], str], what: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from muster.strategies.documents import trainjobs
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.trainer import ml_policies
-from muster.webhook.audit.redaction import doors
+from muster.webhook.admission import answers
 from muster.webhook.cli import jobsets
 from muster.webhook.cli.beside.inputs import items, member
 from muster.webhook.cli.cases import Case, Setup
@@ -63,8 +63,7 @@ class DryRuns:
             if refusal:
                 field = "spec.replicatedJobs" if case.source.kind == "JobSet" else "spec.runtimeRef.name"
                 found.append(error(field, name, f"no pod of this replicated job can be made: {refusal}", rule=RULE))
-        told, _ = doors.findings(tuple(found), (), case.source.document)
-        return dataclasses.replace(case, own=(*case.own, *told)) if told else case
+        return dataclasses.replace(case, own=(*case.own, *map(answers.quotable, found))) if found else case
 
     def _needs_files(self, case: Case) -> bool:
         """Whether the cluster lacks what the files have, so that it would refuse the job for that alone."""

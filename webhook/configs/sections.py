@@ -203,7 +203,9 @@ class Audit(models.Model):
         file: the file that records go to as well; none without it.
         queue_size: records that may wait to be written.
         on_failure: `fallback` writes to stdout while the file fails; `deny` refuses CREATEs that cannot be recorded.
-        redact: additional regular expressions for the names of variables whose values are secret.
+        record: `known` writes values of members that Muster understands, and a hash of every other; `full` writes the
+            values that jobs have, without those that look like secrets.
+        redact: with `full`, regular expressions of further names whose values are secret.
         events: whether a denied job also gets an Event in its namespace; needs `cluster.source: live`.
         reports: the format of the report that each namespace with jobs gets; needs `cluster.source: live`.
         report_limits: limits of these reports.
@@ -216,6 +218,7 @@ class Audit(models.Model):
     file: AuditFile | None = None
     queue_size: Annotated[int, pydantic.Field(ge=16, le=1_000_000)] = 10_000
     on_failure: Literal["fallback", "deny"] = "fallback"
+    record: Literal["known", "full"] = "known"
     redact: tuple[str, ...] = ()
     events: bool = False
     reports: Literal["none", "openreports", "policyreport"] = "none"

@@ -12,10 +12,10 @@ import logging
 import time
 from collections.abc import Iterator
 
+from muster.audit import record_schema
 from muster.webhook.admission import accounts, answers, decisions, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Mode, Policy
-from muster.webhook.audit import records
 
 __all__ = ["Ending", "end", "end_surely", "refuse"]
 
@@ -37,7 +37,7 @@ class Ending:
 
     decision: Decision
     body: bytes
-    record: records.Record | None
+    record: record_schema.Record | None
 
 
 def end(decision: Decision, started: float) -> Ending:
@@ -47,8 +47,7 @@ def end(decision: Decision, started: float) -> Ending:
         decision: what was decided.
         started: when the body had arrived, by `time.perf_counter`.
     """
-    decision = answers.without_secrets(decision)
-    body = reviews.dumps(answers.told(decision))
+    body = reviews.dumps(answers.answer(decision))
     if decision.request.operation not in _RECORDED:
         return Ending(decision, body, None)
     return Ending(decision, body, _record(decision, started))
@@ -83,7 +82,7 @@ def _bare(decision: Decision, policy: Policy) -> reviews.Response:
     return reviews.deny(request.uid, "Muster failed; its log has more", code=500, reason="InternalError")
 
 
-def _record(decision: Decision, started: float) -> records.Record:
+def _record(decision: Decision, started: float) -> record_schema.Record:
     return accounts.record(decision, datetime.datetime.now(datetime.UTC), time.perf_counter() - started)
 
 

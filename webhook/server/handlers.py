@@ -18,11 +18,10 @@ from typing import Protocol
 
 from aiohttp import web
 
+from muster.audit import record_schema, scanner
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit import records
-from muster.webhook.audit.redaction import doors
 from muster.webhook.listening.bodies import BodyDroppedError
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import endings, salvage
@@ -72,7 +71,7 @@ class _Way:
 class Recorder(Protocol):
     """Takes audit records; never blocks."""
 
-    def submit(self, record: records.Record) -> bool:
+    def submit(self, record: record_schema.Record) -> bool:
         """Return False when the record cannot be kept and `onFailure: deny` is set."""
 
 
@@ -187,7 +186,7 @@ class Admission:
             return reviews.dumps(reviews.deny(uid, message, code=503, reason="ServiceUnavailable"))
         return ending.body
 
-    def _submit(self, record: records.Record) -> bool:
+    def _submit(self, record: record_schema.Record) -> bool:
         try:
             return self._recorder.submit(record)
         except Exception:  # noqa: BLE001  # as a record that is lost
@@ -208,14 +207,14 @@ class Admission:
         self._metrics.refused("unreadable")
         uid = error.uid or (request.uid if request else "") or uid
         if not uid:
-            return web.Response(status=400, text=f"{doors.text(error)}\n")
+            return web.Response(status=400, text=f"{scanner.text(error)}\n")
         if request is None:
             return _reviewed(
-                reviews.dumps(reviews.deny(uid, doors.text(error, _MOST_TOLD), code=400, reason="BadRequest"))
+                reviews.dumps(reviews.deny(uid, scanner.text(error, _MOST_TOLD), code=400, reason="BadRequest"))
             )
         request = dataclasses.replace(request, uid=uid)
         ending = (
-            endings.refuse(request, doors.text(error, _MOST_TOLD), started)
+            endings.refuse(request, scanner.text(error, _MOST_TOLD), started)
             if error.uid
             else self._salvaged(request, error, started)
         )
@@ -226,10 +225,10 @@ class Admission:
     def _salvaged(self, request: reviews.Request, error: reviews.ReviewError, started: float) -> Ending:
         """End a review whose object cannot be read: refused where the failure mode refuses."""
         policy = self._policy()
-        decision = decisions.failed(request, policy, doors.text(error, _MOST_TOLD), self._resolver.known(request))
+        decision = decisions.failed(request, policy, scanner.text(error, _MOST_TOLD), self._resolver.known(request))
         if decision.allowed and request.operation in ("CREATE", "UPDATE"):
             return endings.end_surely(decision, policy, started)
-        return endings.refuse(request, doors.text(error, _MOST_TOLD), started)
+        return endings.refuse(request, scanner.text(error, _MOST_TOLD), started)
 
     def _unread(self, why: Exception) -> web.Response:
         """Refuse a request whose body is not read to its end, and with it the connection."""

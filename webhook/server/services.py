@@ -70,16 +70,13 @@ class Service:
     async def _start(self, stack: AsyncExitStack) -> None:
         config = self._config
         reloader = Reloader(self._path, config, builtin.load(), self.metrics)
-        recorders.use_rules(config.audit)
         recorder = recorders.open_recorder(config.audit, self.metrics)
         stack.push_async_callback(asyncio.to_thread, recorder.close)
         cluster = await clusters.open_cluster(config.cluster)
         stack.push_async_callback(cluster.stop)
         if keeper := recorders.open_keeper(config.audit, recorder, cluster.sender, self.metrics):
             stack.push_async_callback(keeper.stop)
-        taker: handlers.Recorder = recorder
         if announcer := recorders.open_announcer(config.audit, recorder, cluster.sender, self.metrics):
-            taker = announcer
             stack.push_async_callback(announcer.stop)
         certificate, trusted = await self._certificate(stack, cluster)
         serving = await certificate.start()
@@ -95,7 +92,7 @@ class Service:
         admission = handlers.Admission(
             reloader.policy,
             resolver,
-            taker,
+            recorder,
             self.metrics,
             (config.server.in_flight_limit, config.server.request_timeout),
         )
