@@ -8,10 +8,10 @@ cluster knows: no host is known with more than 16 GPUs, and more is a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.strategies.checks.contradictions import lets
 from muster.strategies.documents import loose, names, paths, pods, quantities
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Path
@@ -19,10 +19,11 @@ from muster.strategies.jobs.templates import Template
 from muster.strategies.platform import machines
 from muster.strategies.roles.affinities import REQUIRED
 
-__all__ = ["Fault", "faults"]
+__all__ = ["Fault", "faults", "lets"]
 
-Fault = tuple[Path, Any, str, Severity]
-"""Place inside the pod spec, value, message and severity."""
+Fault = tuple[Path, Any, str, str, Severity]
+"""Place inside the pod spec, value, message, rule and severity."""
+_RULE = "core/no-node"
 
 _MOST = 16  # GPUs of one host: 16 V100 in a DGX-2, 16 A100 in an a2-megagpu-16g
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu")
@@ -32,6 +33,7 @@ _EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _JOBSET_NAME, _JOB_NAME = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
 _TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 _WAITS = "so some of them wait for ever"
+_NAMED = 5
 
 
 def faults(template: Template) -> Iterator[Fault]:
@@ -44,6 +46,8 @@ def faults(template: Template) -> Iterator[Fault]:
         yield from _by_maker(selector, asked)
         if asked and selector:
             yield from _without(selector, asked)
+        if selector and spec.get("affinity"):
+            yield from _nowhere(selector, spec["affinity"])
     host = _host(template, selector)
     if host is not None:
         yield from _on_one_host(template, *host)
@@ -65,11 +69,11 @@ def _by_count(spec: Mapping[str, Any], selector: Mapping[str, Any], asked: int) 
     message = f"such a node has fewer than the {asked} GPUs that a pod asks for, so the pods wait for ever; correct one"
     given = selector.get(_COUNT)
     if isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 4 and int(given) < asked:
-        yield ("nodeSelector", _COUNT), given, message, Severity.WARNING
+        yield ("nodeSelector", _COUNT), given, message, _RULE, Severity.WARNING
     terms = loose.sequence(loose.member(spec, "affinity", "nodeAffinity", REQUIRED).get("nodeSelectorTerms"))
     few = [_is_below(term, asked) for term in terms] if 0 < asked <= _MOST else []
     if few and all(few):
-        yield _TERMS, None, message, Severity.WARNING
+        yield _TERMS, None, message, _RULE, Severity.WARNING
 
 
 def _is_below(term: Any, asked: int) -> bool:
@@ -86,7 +90,7 @@ def _by_maker(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator
         held = next((name for start, name in _LABELLED.items() if key.startswith(start)), None)
         if held is not None and held not in asked and selector[key] != "false":
             message = f"a node of this label has {held}, and the pods ask for {' and '.join(asked)}; correct one"
-            yield ("nodeSelector", key), selector[key], message, Severity.WARNING
+            yield ("nodeSelector", key), selector[key], message, _RULE, Severity.WARNING
             return
 
 
@@ -95,10 +99,10 @@ def _without(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator[
     for key, value, what in _LACKING:
         if selector.get(key) == value:
             message = f"such a node has no {' and no '.join(asked)}, so the pods wait for ever; correct it"
-            yield ("nodeSelector", key), value, f"{what}: {message}", Severity.WARNING
+            yield ("nodeSelector", key), value, f"{what}: {message}", _RULE, Severity.WARNING
     for key in sorted(_TPUS & selector.keys()):
         message = f"such a node has TPUs and no {' and no '.join(asked)}, so the pods wait for ever; correct one"
-        yield ("nodeSelector", key), selector[key], message, Severity.WARNING
+        yield ("nodeSelector", key), selector[key], message, _RULE, Severity.WARNING
     yield from _by_machine(selector, sum(asked.values()))
 
 
@@ -110,7 +114,7 @@ def _by_machine(selector: Mapping[str, Any], asked: int) -> Iterator[Fault]:
         if held is not None and held < asked:
             has = "no GPU" if not held else f"{held} GPU{'s' if held != 1 else ''}"
             message = f"such a machine has {has}, and a pod asks for {asked}, so the pods wait for ever; correct one"
-            yield ("nodeSelector", key), value, message, Severity.WARNING
+            yield ("nodeSelector", key), value, message, _RULE, Severity.WARNING
 
 
 _TPUS = frozenset({"cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"})
@@ -145,15 +149,15 @@ def _on_one_host(template: Template, place: Path, host: str, scheduled: bool) ->
     port = _port(template.spec)
     if port is not None:
         message = f"{count} pods with the host's port {port} cannot be on one host, {_WAITS}; remove one of the two"
-        yield place, host, message, Severity.ERROR
+        yield place, host, message, _RULE, Severity.ERROR
     elif scheduled and _is_about_itself(template, "podAntiAffinity"):
         message = f"{count} pods that keep each other from a host cannot be on one, {_WAITS}; remove one of the two"
-        yield place, host, message, Severity.ERROR
+        yield place, host, message, _RULE, Severity.ERROR
     else:
         devices = sum(_asked(template.spec).values()) * count
         if devices > _MOST:
             message = f"the {count} pods ask for {devices} GPUs of one host, {_WAITS}; let them be on several"
-            yield place, host, message, Severity.WARNING
+            yield place, host, message, _RULE, Severity.WARNING
 
 
 def _port(spec: Mapping[str, Any]) -> int | None:
@@ -195,3 +199,46 @@ def _selects(selector: Any, labels: Mapping[str, Any]) -> bool:
         and all(labels.get(key) == value for key, value in wanted.items())
         and all(loose.mapping(each).get("key") in labels and lets(each, str(labels[each["key"]])) for each in about)
     )
+
+
+def _nowhere(selector: Mapping[str, Any], affinity: Mapping[str, Any]) -> Iterator[Fault]:
+    """Report terms of which none allows what the pod's own selector asks for."""
+    terms = ((affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    if terms and all(_against(selector, term) for term in terms):
+        about = {each.get("key") for term in terms for each in term.get("matchExpressions") or ()}
+        both = itertools.islice((key for key in selector if key in about), _NAMED)
+        asked = ", ".join(f"{key}={selector[key]}" for key in both)
+        message = (
+            f"no node can match any of these terms and the pod's nodeSelector, which asks for {asked}, so the pod "
+            "waits for ever; change one of the two"
+        )
+        yield _TERMS, None, message, _RULE, Severity.ERROR
+
+
+def _against(selector: Mapping[str, Any], term: Mapping[str, Any]) -> bool:
+    """Whether an expression of a term does not allow the value of a label that the selector asks for."""
+    found = term.get("matchExpressions") or ()
+    return any(each.get("key") in selector and not lets(each, selector[each["key"]]) for each in found)
+
+
+def lets(expression: Mapping[str, Any], value: str) -> bool:
+    """Whether an expression about a label (`matchExpressions`) allows this value; an unknown operator does."""
+    judge = _OPERATORS.get(str(expression.get("operator")))
+    return judge is None or judge(value, expression.get("values") or ())
+
+
+def _is_beyond(value: str, bounds: Sequence[Any], sign: int) -> bool:
+    try:
+        return bool(bounds) and sign * int(value) > sign * int(bounds[0])
+    except (TypeError, ValueError):
+        return False
+
+
+_OPERATORS: Mapping[str, Callable[[str, Sequence[Any]], bool]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda _value, _values: True,
+    "DoesNotExist": lambda _value, _values: False,
+    "Gt": lambda value, values: _is_beyond(value, values, 1),
+    "Lt": lambda value, values: _is_beyond(value, values, -1),
+}

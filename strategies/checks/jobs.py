@@ -1,8 +1,7 @@
 """Checks for every framework: what the API server accepts and Trainer then fails on.
 
-Each was seen on a real API server with Trainer v2.3.0: the CRD's `self == oldSelf` is skipped when `spec.trainer`
-appears or disappears, and the job then can never be resumed; `numNodes: 0` is accepted; an env variable that only
-Trainer may write is refused only in some places.
+Each was seen on a real API server with Trainer v2.3.0: `numNodes: 0` is accepted; an env variable that only Trainer
+may write is refused only in some places.
 """
 
 from __future__ import annotations
@@ -13,27 +12,27 @@ from typing import Any
 
 from muster.strategies.checks import checkpoints, claims, patches, plugins
 from muster.strategies.checks.pods import check_pods
-from muster.strategies.documents import labels, names, quantities, trainjobs
+from muster.strategies.documents import names, trainjobs
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import coordinators, slots, topologies, untold
 from muster.strategies.trainer import ml_policies
 
-__all__ = ["check_immutable", "check_job"]
+__all__ = ["check_job"]
 
 _KINDS = ("static", "c10d")
+_KUEUE, _QUEUE = "kueue.x-k8s.io/", "kueue.x-k8s.io/queue-name"
 _MOST = 2**31 - 1  # both are int32 in Trainer
 
 
 def check_job(subject: Job) -> Iterator[Finding]:
     """Check one TrainJob or JobSet as it will be stored."""
     yield from _rendezvous_annotation(subject)
-    yield from _labels(subject)
+    yield from _misplaced(subject)
     if subject.kind == "TrainJob":
         yield from _numbers(subject)
         yield from _reserved_env(subject)
-        yield from _quantities(subject)
         yield from _runtime(subject)
         yield from patches.check(subject)
         if subject.runtime is not None and not subject.runtime.is_torch:
@@ -48,32 +47,6 @@ def check_job(subject: Job) -> Iterator[Finding]:
         yield from coordinators.validate(subject, nodes)
 
 
-def check_immutable(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Finding]:
-    """Report a `spec.trainer` that is added to, or removed from, an existing TrainJob."""
-    had, has = ((document.get("spec") or {}).get("trainer") is not None for document in (old, new))
-    if had and not has:
-        message = (
-            "cannot be removed after creation: the API server allows it, but the job could never be resumed; put it "
-            "back"
-        )
-        yield error("spec.trainer", None, message, rule="core/trainer-immutable")
-    if has and not had:
-        message = (
-            "cannot be set after creation: the API server allows it, but the job could never be resumed; create a new "
-            "job"
-        )
-        yield error("spec.trainer", (new.get("spec") or {}).get("trainer"), message, rule="core/trainer-immutable")
-
-
-def _labels(subject: Job) -> Iterator[Finding]:
-    """Check the labels of the job itself, as its API server does behind all webhooks."""
-    for key, value in ((subject.document.get("metadata") or {}).get("labels") or {}).items():
-        if isinstance(value, str) and not (labels.is_value(value) and labels.is_key(key)):
-            message = "a label has up to 63 letters, digits, -, _ and . and begins and ends with one of the first two"
-            message = f"{message}, so the API server refuses the job; correct it, or write an annotation"
-            yield error(f"metadata.labels[{key}]", value, message, rule="core/labels")
-
-
 def _rendezvous_annotation(subject: Job) -> Iterator[Finding]:
     found = subject.annotation(names.RENDEZVOUS_ANNOTATION)
     if found is not None and found[0] not in _KINDS:
@@ -83,6 +56,23 @@ def _rendezvous_annotation(subject: Job) -> Iterator[Finding]:
         )
 
 
+def _misplaced(subject: Job) -> Iterator[Finding]:
+    """Report what a job says to Kueue where nothing reads it; what Kueue's webhooks refuse, they say themselves.
+
+    Kueue of 2026-08-22 reads a queue from a label, and other annotations from the pod templates alone
+    (`pkg/controller/jobs/{jobset,trainjob}`, validateTopologyRequest).
+    """
+    metadata = subject.document.get("metadata") or {}
+    for key, value in (metadata.get("annotations") or {}).items():
+        message = ""
+        if key.startswith(f"{_KUEUE}podset-"):
+            message = "Kueue reads it from the pod templates alone, so nothing keeps to it; write it there"
+        elif key == _QUEUE and _QUEUE not in (metadata.get("labels") or {}):
+            message = "Kueue reads the queue from a label, so this job is in no queue; write it into metadata.labels"
+        if message:
+            yield warning(f"metadata.annotations[{key}]", value, message, rule="core/kueue")
+
+
 def _numbers(subject: Job) -> Iterator[Finding]:
     trainer = subject.trainer
     for member, value in (("numNodes", trainer.get("numNodes")), ("numProcPerNode", trainer.get("numProcPerNode"))):
@@ -90,6 +80,10 @@ def _numbers(subject: Job) -> Iterator[Finding]:
             yield error(f"spec.trainer.{member}", value, "must be at least 1", rule="core/numbers")
         elif value is not None and value > _MOST:
             yield error(f"spec.trainer.{member}", value, f"must be at most {_MOST}", rule="core/numbers")
+    claims_ignored = (trainer.get("resourcesPerNode") or {}).get("claims")
+    if claims_ignored:
+        message = "Trainer v2.3.0 accepts and ignores it; put claims in the runtime's template"
+        yield warning("spec.trainer.resourcesPerNode.claims", claims_ignored, message, rule="core/claims-ignored")
 
 
 def _reserved_env(subject: Job) -> Iterator[Finding]:
@@ -112,20 +106,6 @@ _RESERVED: Mapping[str, tuple[frozenset[str], str]] = {
     "xgboost": (names.RESERVED_ENV_OF_XGBOOST, "use numNodes"),
 }
 """What Trainer's plugins refuse (v2.3.0 `pkg/runtime/framework/plugins`, `pkg/constants/constants.go`)."""
-
-
-def _quantities(subject: Job) -> Iterator[Finding]:
-    resources = subject.trainer.get("resourcesPerNode") or {}
-    for part in ("limits", "requests"):
-        amounts: Mapping[str, Any] = resources.get(part) or {}  # type: ignore[assignment]  # a literal key per loop turn
-        for name, amount in amounts.items():
-            try:
-                quantities.value(amount)
-            except ValueError as bad:
-                yield error(f"spec.trainer.resourcesPerNode.{part}[{name}]", amount, str(bad), rule="core/quantity")
-    if resources.get("claims"):
-        message = "Trainer v2.3.0 accepts and ignores it; put claims in the runtime's template"
-        yield warning("spec.trainer.resourcesPerNode.claims", resources["claims"], message, rule="core/claims-ignored")
 
 
 def _runtime(subject: Job) -> Iterator[Finding]:

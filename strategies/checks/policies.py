@@ -1,9 +1,9 @@
-"""Policies: rules of a JobSet and its Jobs about success, failure and order that nothing will accept.
+"""Policies: rules of a JobSet about success, failure and order that nothing will accept.
 
-JobSet's webhook refuses the JobSet: the person who applies one sees it, and of a TrainJob only its events tell. The API
-server refuses the Jobs that JobSet makes, and then nobody sees it. Sources: jobset v0.12.0
-`pkg/webhooks/jobset_webhook.go` ValidateCreate and validateFailurePolicy; kubernetes v1.36.3
-`pkg/apis/batch/validation/validation.go` validateJobSpec and validatePodFailurePolicy.
+JobSet's webhook refuses the JobSet: the person who applies one sees it, and of a TrainJob only its events tell. What an
+API server says of the Jobs, a dry run asks. Sources: jobset v0.12.0 `pkg/webhooks/jobset_webhook.go` ValidateCreate and
+validateFailurePolicy, `pkg/controllers/success_policy.go`: a JobSet with the operator All waits for the end of each
+replicated job that its success policy names, and of all when it names none, and a server among them never ends.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.strategies.checks import successes
-from muster.strategies.documents import loose, paths, pods
-from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents import loose, names, paths, pods
+from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, find_spec
@@ -30,17 +29,8 @@ _LONGEST = 128
 _SUBDOMAIN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL = 63
 _GATED = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
-_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
-_INDEXED = "Indexed"
-_LIMITS = frozenset(
-    {"parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"}
-    | {"backoffLimitPerIndex", "maxFailedIndexes"}
-)
-_JUDGED = _LIMITS | {"completionMode", "podFailurePolicy", "successPolicy", "selector"}
-_OF_INDEXES = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
 _SHOWN = 5
 _JOBSET = "so JobSet refuses the job"
-_REFUSED = "so the API server refuses the Job"
 
 _Fault = tuple[Path, Any, str]
 
@@ -59,18 +49,13 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     spec = paths.lookup(document, start) if start else document
     yield from _gang(job, templates)
     if isinstance(spec, dict):
-        names = [each.job.get("name") for each in templates]
-        for inside, value, message in _of_jobset(spec, names):
+        called = [each.job.get("name") for each in templates]
+        for inside, value, message in _of_jobset(spec, called):
             yield error(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
         for inside, value, message in _gated(spec):
             yield warning(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
-    for template in templates:
-        own = loose.member(template.job.get("template"), "spec")
-        for inside, value, message in () if _JUDGED.isdisjoint(own) else _of_job(own, template.spec):
-            place = (*template.path, "template", "spec", *inside)
-            yield error(template.locate(place), value, message, rule="core/job-policy")
     yield from _deleted(templates)
-    yield from successes.check(spec if isinstance(spec, dict) else {}, templates, endless.of_job(job))
+    yield from _endless(spec if isinstance(spec, dict) else {}, templates, endless.of_job(job))
 
 
 def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:
@@ -119,22 +104,22 @@ _GANGS = ("coscheduling", "volcano")
 _QUEUE: Path = ("spec", "template", "metadata", "annotations", "scheduling.volcano.sh/queue-name")
 
 
-def _of_jobset(spec: Mapping[str, Any], names: Sequence[Any]) -> Iterator[_Fault]:
-    held = {each for each in names if isinstance(each, str)}
+def _of_jobset(spec: Mapping[str, Any], called: Sequence[Any]) -> Iterator[_Fault]:
+    held = {each for each in called if isinstance(each, str)}
     for index, name in enumerate(loose.sequence(loose.mapping(spec.get("successPolicy")).get("targetReplicatedJobs"))):
         if isinstance(name, str) and name not in held:
-            yield ("successPolicy", "targetReplicatedJobs", index), name, _nobody(names)
+            yield ("successPolicy", "targetReplicatedJobs", index), name, _nobody(called)
     yield from _order(spec, held)
     yield from _coordinator(spec)
     yield from _network(spec)
     if spec.get("volumeClaimPolicies"):
         yield from _templates(spec["volumeClaimPolicies"])
     if spec.get("failurePolicy"):
-        yield from _failures(loose.mapping(spec["failurePolicy"]), held, names)
+        yield from _failures(loose.mapping(spec["failurePolicy"]), held, called)
 
 
-def _nobody(names: Sequence[Any]) -> str:
-    return f"no replicated job has this name, {_JOBSET}; use {' or '.join(map(str, names[:_SHOWN])) or 'one of them'}"
+def _nobody(called: Sequence[Any]) -> str:
+    return f"no replicated job has this name, {_JOBSET}; use {' or '.join(map(str, called[:_SHOWN])) or 'one of them'}"
 
 
 def _order(spec: Mapping[str, Any], held: set[str]) -> Iterator[_Fault]:
@@ -200,7 +185,7 @@ def _network(spec: Mapping[str, Any]) -> Iterator[_Fault]:
         yield ("managedBy",), manager, message
 
 
-def _failures(policy: Mapping[str, Any], held: set[str], names: Sequence[Any]) -> Iterator[_Fault]:
+def _failures(policy: Mapping[str, Any], held: set[str], called: Sequence[Any]) -> Iterator[_Fault]:
     rules = policy.get("rules")
     seen: set[str] = set()
     for index, rule in enumerate(loose.sequence(rules)):
@@ -221,7 +206,7 @@ def _failures(policy: Mapping[str, Any], held: set[str], names: Sequence[Any]) -
                 yield (*place, "onJobFailureReasons", number), reason, message
         for number, target in _texts(rule, "targetReplicatedJobs"):
             if target not in held:
-                yield (*place, "targetReplicatedJobs", number), target, _nobody(names)
+                yield (*place, "targetReplicatedJobs", number), target, _nobody(called)
 
 
 def _gated(spec: Mapping[str, Any]) -> Iterator[_Fault]:
@@ -237,84 +222,42 @@ def _gated(spec: Mapping[str, Any]) -> Iterator[_Fault]:
         yield ("failurePolicy", "restartStrategy"), "InPlaceRestart", message
 
 
-def _of_job(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[_Fault]:
-    for name in spec:
-        if name in _LIMITS and type(spec[name]) is int and spec[name] < 0:
-            yield (name,), spec[name], f"is below 0, {_REFUSED}; raise it"
-    yield from _of_indexes(spec)
-    if spec.get("maxFailedIndexes") is not None:
-        yield from _failed_indexes(spec)
-    if spec.get("selector") is not None and spec.get("manualSelector") is not True:
-        yield ("selector",), None, f"a Job selects its pods by itself, {_REFUSED}; remove it"
-    if spec.get("podFailurePolicy") is not None:
-        yield from _pod_failures(spec, pod)
-
-
-def _of_indexes(spec: Mapping[str, Any]) -> Iterator[_Fault]:
-    mode = spec.get("completionMode") or _INDEXED  # JobSet's default
-    if mode not in (_INDEXED, "NonIndexed"):
-        yield ("completionMode",), mode, f"is not Indexed or NonIndexed, {_REFUSED}; use one of them"
-    elif mode != _INDEXED:
-        for name in _OF_INDEXES:
-            if spec.get(name) is not None:
-                yield (name,), None, f"needs completionMode: Indexed, {_REFUSED}; write it, or remove this"
-    elif spec.get("successPolicy") is not None:
-        for inside, value, message in successes.faults(spec["successPolicy"], spec.get("completions")):
-            yield ("successPolicy", *inside), value, f"{message}, {_REFUSED}; correct it"
-
-
-def _failed_indexes(spec: Mapping[str, Any]) -> Iterator[_Fault]:
-    most, count = spec["maxFailedIndexes"], spec.get("completions")
-    if spec.get("backoffLimitPerIndex") is None:
-        message = f"needs backoffLimitPerIndex, {_REFUSED}; add it, or remove this"
-        yield ("maxFailedIndexes",), most, message
-    elif type(most) is int and type(count) is int and most > count:
-        yield ("maxFailedIndexes",), most, f"is above completions, {count}, {_REFUSED}; lower it"
-
-
-def _pod_failures(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[_Fault]:
-    rules = loose.mapping(spec["podFailurePolicy"]).get("rules")
-    held = {each.get("name") for member in ("containers", "initContainers") for each in pod.get(member) or ()}
-    if spec.get("podReplacementPolicy") not in (None, "", "Failed"):
-        message = f"a Job with a podFailurePolicy takes only Failed, {_REFUSED}; write it, or remove this"
-        yield ("podReplacementPolicy",), spec["podReplacementPolicy"], message
-    for index, rule in enumerate(loose.sequence(rules)):
-        if isinstance(rule, dict):
-            for inside, value, message in _pod_failure(rule, spec, held):
-                yield ("podFailurePolicy", "rules", index, *inside), value, message
-
-
-def _pod_failure(rule: Mapping[str, Any], spec: Mapping[str, Any], held: set[Any]) -> Iterator[_Fault]:
-    action, codes, conditions = rule.get("action"), rule.get("onExitCodes"), rule.get("onPodConditions")
-    if isinstance(action, str) and action not in _ACTIONS:
-        yield ("action",), action, f"is not {' or '.join(_ACTIONS)}, {_REFUSED}; use one of them"
-    if action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
-        yield ("action",), action, f"needs backoffLimitPerIndex, {_REFUSED}; add it, or use FailJob"
-    if (codes is None) != bool(conditions):
-        message = f"a rule has onExitCodes or onPodConditions, and not both, {_REFUSED}; correct it"
-        yield (), None, message
-    if isinstance(codes, dict):
-        yield from _exit_codes(codes, held)
-
-
-def _exit_codes(codes: Mapping[str, Any], held: set[Any]) -> Iterator[_Fault]:
-    operator, values, name = codes.get("operator"), codes.get("values"), codes.get("containerName")
-    if isinstance(operator, str) and operator not in ("In", "NotIn"):
-        yield ("onExitCodes", "operator"), operator, f"is not In or NotIn, {_REFUSED}; use one of them"
-    if isinstance(name, str) and name not in held:
-        among = " or ".join(sorted(str(each) for each in held)[:_SHOWN]) or "a container of the pod"
-        message = f"no container of the pod has this name, {_REFUSED}; use {among}"
-        yield ("onExitCodes", "containerName"), name, message
-    numbers = [each for each in values if type(each) is int] if isinstance(values, list) else None
-    if numbers is None or numbers != values:
-        return
-    if operator == "In" and 0 in numbers:
-        yield ("onExitCodes", "values"), values, f"0 is not the exit code of a failure, {_REFUSED}; remove it"
-    if not numbers or sorted(set(numbers)) != numbers:
-        message = f"needs exit codes in rising order, each once, {_REFUSED}; correct it"
-        yield ("onExitCodes", "values"), values, message
-
-
 def _texts(rule: Mapping[str, Any], member: str) -> list[tuple[int, str]]:
     found = rule.get(member)
     return [(n, each) for n, each in enumerate(found) if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _endless(spec: Mapping[str, Any], templates: Sequence[Template], reader: endless.Reader) -> Iterator[Finding]:
+    """Report a replicated job that never ends and that a JobSet waits for, beside one that may end.
+
+    Args:
+        spec: of the JobSet.
+        templates: its replicated jobs.
+        reader: says which containers never end.
+    """
+    policy = loose.mapping(spec.get("successPolicy"))
+    targets = policy.get("targetReplicatedJobs")
+    named = set(map(str, targets)) if isinstance(targets, list) else set()
+    if policy.get("operator", "All") != "All" or len(templates) < 2:
+        return
+    waiting = {index for index, each in enumerate(templates) if _never_ends(each, reader)}
+    if len(waiting) == len(templates):
+        return
+    # By its name alone, the launcher of MPI may be another program than a training, and end the daemons of its nodes.
+    runtime = templates[0].runtime
+    daemons = runtime is not None and runtime.ml_policy.get("mpi") is not None and runtime.is_unlabelled
+    for index in sorted(waiting):
+        name = templates[index].job.get("name")
+        if not named or name in named:
+            message = (
+                "never ends, and the set is complete only when this replicated job has ended too, so that it keeps its "
+                "devices for ever; name the training in successPolicy.targetReplicatedJobs"
+            )
+            place = templates[index].locate((*templates[index].path, "name"))
+            yield (note if daemons and name == names.CONTAINER_NODE else warning)(
+                place, name, message, rule="core/endless-part"
+            )
+
+
+def _never_ends(template: Template, reader: endless.Reader) -> bool:
+    return any(map(reader.never_ends, template.spec.get("containers") or ()))

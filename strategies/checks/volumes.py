@@ -1,8 +1,7 @@
-"""Volumes: mounts of volumes that the pod lacks, and volumes of one node or one pod that several pods mount.
+"""Volumes: of one node or one pod that several pods mount, and those that no kubelet mounts.
 
-Source: kubernetes v1.36.3 `pkg/apis/core/validation/validation.go` ValidateVolumeMounts; jobset v0.12.0
-`pkg/controllers/volume_claim_policy.go` (`volumeClaimPolicies`): one claim for all pods that mount
-a volume of its name.
+Source: jobset v0.12.0 `pkg/controllers/volume_claim_policy.go` (`volumeClaimPolicies`): one claim for all pods that
+mount a volume of its name; kubernetes v1.36.3 `pkg/volume/emptydir/empty_dir.go`.
 Kubernetes "Persistent Volumes", access modes: ReadWriteOnce allows one node, ReadWriteOncePod one pod. Of a claim that
 the pod names itself, only the commands on files know the modes (`named`); ephemeral volumes are one for each pod.
 """
@@ -11,15 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
-from muster.strategies.checks import sources
-from muster.strategies.documents import loose, names, paths
+from muster.strategies.documents import loose, names, paths, quantities
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, find_spec, is_of_job, placed
 from muster.strategies.launches import topologies
-from muster.strategies.trainer import ml_policies
 
 __all__ = ["check", "count", "named", "together"]
 
@@ -29,7 +27,6 @@ _ONE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 _JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _LEFT = "so the others never start; use ReadWriteMany"
 _ELSEWHERE = "pods on other nodes never start; use ReadWriteMany"
-_UNHELD = "the pod has no volume of this name, so the API server refuses it; add it to volumes"
 _UNSIZED = "a volume claim asks for storage, or the API server refuses it; add requests: {storage: 10Gi}"
 _Verdict = tuple[Callable[..., Finding], str, str]
 _JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -44,11 +41,11 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     """
     document, start = find_spec(job)
     claims = list(_claims(document, start))
-    given = (loose.mapping(claim.get("metadata")).get("name") for _, claim in claims)
-    names_ = {name for name in given if isinstance(name, str)}
     for template in replicated:
-        for inside, name in _unheld(template, names_, job.name):
-            yield _told(job, error(template.field(*inside), name, _UNHELD, rule="core/volume-mount"))
+        for index, volume in enumerate(loose.items(template.spec, "volumes")):
+            for member, value, message in _empty(loose.mapping(volume.get("emptyDir"))):
+                field = template.field("volumes", index, "emptyDir", member)
+                yield _told(job, error(field, value, message, rule="core/volume-source"))
     if claims:
         yield from _unused(job, replicated, document, claims)
     crowds = _crowds(job, together(replicated)) if claims else {}
@@ -65,7 +62,7 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
             found = ((error, message, "core/volume-claim"),)
         for make, message, rule in found:
             yield _told(job, make(field, modes, message, rule=rule))
-        if not sources.lists_storage(loose.mapping(claim.get("spec"))):
+        if "storage" not in loose.member(claim, "spec", "resources", "requests"):
             place = paths.field(document, (*path, "spec", "resources", "requests"))
             yield _told(job, error(place, None, _UNSIZED, rule="core/volume-claim"))
 
@@ -106,19 +103,27 @@ def _follows(template: Template) -> bool:
     return any(term.get("topologyKey") == names.HOSTNAME_LABEL for term in loose.mappings(affinity.get(_REQUIRED)))
 
 
-def _unheld(template: Template, claimed: set[Any], job_name: str | None) -> Iterator[tuple[paths.Path, Any]]:
-    """Yield the mounts of containers that name no volume: not one of the pod, of JobSet, or of a plugin of Trainer.
+def _empty(source: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """Yield what is wrong with an emptyDir: member, value and message."""
+    size, medium = source.get("sizeLimit"), source.get("medium")
+    if size is not None and 0 < _amount(size) < _LEAST:
+        message = f"is {float(_amount(size)):g} bytes, in which nothing fits; write the unit, such as 64Gi"
+        yield "sizeLimit", size, message
+    if isinstance(medium, str) and medium not in _MEDIA and not medium.startswith("HugePages-"):
+        near = next((each for each in _MEDIA[1:] if each.lower() == medium.lower()), "")
+        hint = f"; {near} may be meant" if near else "; use Memory, or remove it"
+        yield "medium", medium, f"is not a medium that the kubelet knows, so the pod never starts{hint}"
 
-    Webhooks for pods add volumes too late: the Job is refused before a pod is made (`pkg/apis/batch/validation`,
-    ValidatePodTemplateSpec and its ValidateVolumeMounts).
-    """
-    policy = template.runtime.ml_policy if template.runtime is not None else None
-    added = ml_policies.volumes(policy, template.job, job_name) if policy is not None else set()
-    held: set[Any] | None = None
-    for inside, name in _mounting(template.spec):
-        held = _held(template) | claimed | added if held is None else held
-        if str(name) not in held:
-            yield inside, name
+
+_MEDIA = ("", "Memory", "HugePages")
+_LEAST = 2**20  # bytes
+
+
+def _amount(written: object) -> Fraction | int:
+    try:
+        return quantities.value(written) if isinstance(written, str | int) else 0
+    except ValueError:
+        return 0  # the API server says so at once
 
 
 def _unused(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from muster.strategies import roles
 from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Changes
-from muster.strategies.checks.jobs import check_immutable, check_job
+from muster.strategies.checks.jobs import check_job
 from muster.strategies.checks.roles import Nodes, check_roles
 from muster.strategies.checks.updates import check_update
 from muster.strategies.documents import findings, names, shapes
@@ -297,8 +297,6 @@ def _update_checked(
     if misfits or _is_deleted(request.document):
         return Decision(request, "allowed", changes=changes)
     found = list(check_update(request.kind, request.old or {}, request.document))
-    if request.kind == "TrainJob":
-        found += check_immutable(request.old or {}, request.document)
     if not found:
         return Decision(request, "allowed", changes=changes)
     return _judged(_Case(request, policy, governors.outline(request, cluster)), found)

@@ -41,8 +41,6 @@ def check(
     kind = schemas.known_as(source.document, readers.trainer_of(cluster))
     if kind is not None:
         yield from schemas.check(source.document, kind)
-        if kind.name in trainjobs.RUNTIME_KINDS:
-            yield from schemas.check_runtime(source.document)
     if decision.verdict != "skipped" and decision.governor.runtime_open:
         yield _unknown_runtime(decision, cluster, inputs)
     if decision.verdict != "skipped" and decision.governor.owner is None:

@@ -6,27 +6,22 @@ from collections.abc import Iterator, Mapping
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.checks import volumes
-from muster.strategies.documents.findings import Finding, error
-from muster.strategies.documents.pods import CLAIM_SOURCES
+from muster.strategies.documents.findings import Finding
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job, Kind
 from muster.strategies.launches import kinds
 from muster.webhook.admission.decisions import Decision
-from muster.webhook.cli import schemas
 from muster.webhook.cli.beside import (
     claims,
     collisions,
-    devices,
     gangs,
     meetings,
     networks,
     ports,
     queues,
     quotas,
-    ranges,
     references,
     routes,
-    standards,
 )
 from muster.webhook.cli.beside.inputs import Inputs, member, name_of
 from muster.webhook.cluster import readers
@@ -52,33 +47,20 @@ def check(source: Source, decision: Decision, cluster: readers.ClusterReader, in
         return
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(decision.document), request.namespace, governor.runtime, identify=kinds.identify)
-    yield from _governing(job, inputs)
     yield from collisions.check(job, source, inputs, cluster)
     yield from gangs.check(job, inputs)
     yield from meetings.check(job, source, inputs)
     yield from ports.check(job, source, inputs)
-    if any(inputs.has(request.namespace, each) for each in CLAIM_SOURCES.values()):
-        yield from claims.check(job, inputs)
     if inputs.has(request.namespace, "PersistentVolumeClaim"):
         yield from volumes.named(job, templates.list_templates(job), _modes(inputs, request.namespace))
-        yield from devices.check(job, inputs)
-    if inputs.has(request.namespace, "ConfigMap", "Secret"):
+    if inputs.has(request.namespace, "ConfigMap", "Secret", "PersistentVolumeClaim"):
         yield from references.check(job, inputs)
     if inputs.has(request.namespace, "Service"):
         yield from routes.check(job, inputs)
     if inputs.has(request.namespace, "ResourceQuota"):
         yield from quotas.check(job, inputs)
-    if inputs.has(request.namespace, "ResourceQuota", "LimitRange"):
-        yield from ranges.check(job, inputs)
     if inputs.has(request.namespace, "NetworkPolicy"):
         yield from networks.check(job, inputs)
-    yield from _of_the_cluster(job, inputs)
-
-
-def _of_the_cluster(job: Job, inputs: Inputs) -> Iterator[Finding]:
-    """Report what objects say that are in no namespace."""
-    if inputs.has("", "Namespace"):
-        yield from standards.check(job, inputs)
     if inputs.has("", "ClusterQueue"):
         yield from queues.check(job, inputs)
 
@@ -100,19 +82,6 @@ def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset
     job = Job(kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=kinds.identify)
     made = frozenset((each.rule, each.field) for each in claims.settled(job, inputs, found))
     return meetings.settled(job, inputs) | made
-
-
-def _governing(job: Job, inputs: Inputs) -> Iterator[Finding]:
-    """Report what a runtime of the input is refused for on the TrainJob, which then has none; a cluster holds none."""
-    runtime = job.runtime
-    for each in inputs.named(runtime.kind, job.namespace, runtime.name) if runtime is not None else ():
-        if runtime is not None and each.document == (runtime.bare or runtime.document):
-            key = ("runtime", each.origin)
-            if key not in inputs.memory:
-                inputs.memory[key] = list(schemas.check_runtime(each.document))
-            for finding in inputs.memory[key]:
-                message = f"this {runtime.kind} has {finding.field}: {finding.message}"
-                yield error("spec.runtimeRef.name", runtime.name, message, rule=finding.rule)
 
 
 def _modes(inputs: Inputs, namespace: str) -> Mapping[str, list[str]]:

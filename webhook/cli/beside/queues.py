@@ -12,7 +12,7 @@ from typing import Any
 
 from muster.strategies.documents.findings import Finding, warning
 from muster.strategies.jobs.jobs import Job
-from muster.webhook.cli.beside import quotas, ranges
+from muster.webhook.cli.beside import quotas
 from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
 
 __all__ = ["check"]
@@ -56,6 +56,6 @@ def _covered(spec: Mapping[str, Any]) -> Mapping[str, Fraction | None]:
         for flavor in items(group, "flavors"):
             for resource in items(flavor, "resources"):
                 name, before = str(resource.get("name")), found.get(str(resource.get("name")), Fraction(0))
-                amount = ranges.value(resource.get("nominalQuota"))
+                amount = quotas.value(resource.get("nominalQuota"))
                 found[name] = None if amount is None or before is None else before + amount
     return found

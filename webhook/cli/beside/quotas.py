@@ -18,7 +18,7 @@ from muster.strategies.jobs.jobs import Job
 from muster.webhook.cli.beside import claims
 from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
 
-__all__ = ["check", "needed"]
+__all__ = ["check", "needed", "value"]
 
 _PLAIN = {"cpu": "requests.cpu", "memory": "requests.memory", "ephemeral-storage": "requests.ephemeral-storage"}
 _SHOWN = 60
@@ -47,7 +47,7 @@ def _limits(inputs: Inputs, namespace: str) -> Mapping[str, tuple[Fraction, str]
             spec = member(quota.document, "spec")
             hard = {} if spec.get("scopes") or spec.get("scopeSelector") else member(spec, "hard")
             for written, amount in hard.items():
-                name, most = _PLAIN.get(written, written), _value(amount)
+                name, most = _PLAIN.get(written, written), value(amount)
                 if most is not None and (name not in limits or most < limits[name][0]):
                     limits[name] = (most, name_of(quota.document))
     return limits
@@ -78,11 +78,12 @@ def needed(job: Job, inputs: Inputs) -> Mapping[str, Fraction]:
             limits, requests = member(resources, "limits"), member(resources, "requests")
             asked = {f"requests.{name}": amount for name, amount in {**limits, **requests}.items()}
             for name, amount in {**asked, **{f"limits.{name}": amount for name, amount in limits.items()}}.items():
-                total[name] = total.get(name, Fraction(0)) + count * (_value(amount) or 0)
+                total[name] = total.get(name, Fraction(0)) + count * (value(amount) or 0)
     return total
 
 
-def _value(written: object) -> Fraction | None:
+def value(written: object) -> Fraction | None:
+    """Return a quantity; None where nothing is written, or no quantity."""
     try:
         return Fraction(quantities.value(written)) if isinstance(written, str | int) else None
     except ValueError:

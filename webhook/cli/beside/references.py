@@ -1,12 +1,12 @@
-"""References: keys and files of ConfigMaps and Secrets of the input that a job names, and that are not there.
+"""References: keys and files of ConfigMaps and Secrets of the input that are not there, and claims of another mode.
 
 The pods are made and wait for ever, or their containers end at once. Sources: kubernetes v1.36.3
-`pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables, `pkg/volume/configmap/configmap.go` MakePayload; execve(2).
+`pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables, `pkg/volume/configmap/configmap.go` MakePayload,
+`pkg/kubelet/volumemanager/populator`; execve(2).
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,7 +24,6 @@ from muster.webhook.cli.beside.places import Held
 __all__ = ["check"]
 
 _KEYS = {"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"}
-_WHOLE = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
 _RULE_KEY, _RULE_FILE = "core/missing-key", "core/script-file"
 
 
@@ -35,12 +34,12 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
             for inside, name, message in _listed(volume, job.namespace, inputs):
                 place: Path = ("volumes", index, *inside)
                 yield templates.placed(job, error(template.field(*place), name, message, rule=_RULE_KEY))
-    told: set[str] = set()
     for held in places.containers(job):
-        yield from _unread(held, inputs, told)
         yield from _variables(held, inputs)
         yield from _programs(held, inputs)
         yield from saves.check(held, inputs)
+    if inputs.has(job.namespace, "PersistentVolumeClaim"):
+        yield from _devices(job, inputs)
 
 
 def _listed(volume: Mapping[str, Any], namespace: str, inputs: Inputs) -> Iterator[tuple[Path, str, str]]:
@@ -68,59 +67,6 @@ def _variables(held: Held, inputs: Inputs) -> Iterator[Finding]:
                     "the container is never made; correct one of the two"
                 )
                 yield held.report(error, "env", key, message, _RULE_KEY)
-
-
-def _unread(held: Held, inputs: Inputs, told: set[str]) -> Iterator[Finding]:
-    """Report objects that the API server refuses, because of what is in `data`; each once."""
-    named = [
-        (kind, member(each, "valueFrom", source).get("name"), "env")
-        for each in held.env
-        for source, kind in _KEYS.items()
-    ]
-    for each in items(held.container, "envFrom"):
-        named += [(kind, member(each, source).get("name"), "envFrom") for source, kind in _WHOLE.items()]
-    for volume in places.volumes(held.template).values():
-        for _, kind, source in files.parts(volume):
-            named.append((kind, source.get("secretName" if kind == "Secret" else "name"), "volumeMounts"))
-    for kind, name, part in named:
-        if isinstance(name, str) and f"{kind} {name}" not in told and (key := _refused(inputs, kind, held, name)):
-            told.add(f"{kind} {name}")
-            what = "a value that is not a text, which the API server refuses; put it in quotes"
-            if kind == "Secret":
-                what = "plain text, which the API server takes for base64 and refuses; write it into stringData"
-            message = f"the {kind} {name} of the input has {key} in data as {what}, for the pods wait for it"
-            yield held.report(error, part, name, message, "core/refused-secret")
-
-
-def _refused(inputs: Inputs, kind: str, held: Held, name: str) -> str:
-    """Return the key of an object's `data` that the API server refuses, "" for none; found out once."""
-    kept = ("refused", kind, held.job.namespace, name)
-    if kept not in inputs.memory:
-        found = inputs.named(kind, held.job.namespace, name)
-        data = member(found[0].document, "data") if len(found) == 1 else {}
-        takes = _is_encoded if kind == "Secret" else _is_text
-        inputs.memory[kept] = next((str(key) for key, text in data.items() if not takes(text)), "")
-    key: str = inputs.memory[kept]
-    return key[:_SHOWN]
-
-
-def _is_text(text: Any) -> bool:
-    """Whether the value of a ConfigMap's key is a text, or null."""
-    return text is None or isinstance(text, str)
-
-
-def _is_encoded(text: Any) -> bool:
-    """Whether Go's decoder takes a text (encoding/base64 StdEncoding, without line ends), or something fills it in."""
-    if not isinstance(text, str) or "$" in text or "{{" in text:
-        return True
-    try:
-        base64.b64decode("".join(text.split("\n")).replace("\r", ""), validate=True)
-    except ValueError:
-        return False
-    return True
-
-
-_SHOWN = 60
 
 
 def _programs(held: Held, inputs: Inputs) -> Iterator[Finding]:
@@ -181,3 +127,29 @@ def _started(seen: Seen) -> str:
             "write the file with \\n alone"
         )
     return ""
+
+
+def _devices(job: Job, inputs: Inputs) -> Iterator[Finding]:
+    """Report block devices that are mounted as folders, and folders that are used as devices."""
+    for held in places.containers(job):
+        volumes = places.volumes(held.template)
+        mounted = [("volumeMounts", "mountPath", each) for each in held.mounts()]
+        mounted += [("volumeDevices", "devicePath", each) for each in items(held.container, "volumeDevices")]
+        for part, path, each in mounted:
+            volume = volumes.get(each.get("name"), {})
+            mode = _mode(inputs, job.namespace, member(volume, "persistentVolumeClaim").get("claimName"))
+            if mode == "Block" and part == "volumeMounts":
+                message = "is mounted as a folder, and its claim is a block device; use volumeDevices, or another claim"
+            elif mode == "Filesystem" and part == "volumeDevices":
+                message = (
+                    "is used as a block device, and its claim is a file system; use volumeMounts, or another claim"
+                )
+            else:
+                continue
+            yield held.report(error, part, each.get(path), f"{message}: the containers never start", "core/volume-mode")
+
+
+def _mode(inputs: Inputs, namespace: str, name: Any) -> str:
+    """Return the mode of a claim of the input, "" where there is none or several (SetDefaults: Filesystem)."""
+    found = inputs.named("PersistentVolumeClaim", namespace, name)
+    return str(member(found[0].document, "spec").get("volumeMode") or "Filesystem") if len(found) == 1 else ""

@@ -13,7 +13,7 @@ from typing import Any
 from muster.strategies.documents import paths
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
-from muster.webhook.cli.schemas import limits, releases, versions
+from muster.webhook.cli.schemas import releases, shapes
 from muster.webhook.cli.schemas.shapes import Kind, Shape
 
 __all__ = ["check"]
@@ -23,6 +23,10 @@ _GUESSES = 20  # unknown names of one object that are compared with known ones
 _LISTED = 12
 _LONGEST = 64  # characters of an unknown name that is compared with known ones
 _NEAR = 0.7
+_CALLED = {dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "an integer"}
+_INT32 = range(-(2**31), 2**31)
+_QUANTITY = r"^(\+|-)?(([0-9]+"
+_LONGEST_TEXT = 1024  # characters of a text that a pattern is tried on; longer ones break another limit
 
 _Fault = tuple[Path, str, str]
 
@@ -32,14 +36,13 @@ def check(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
 
     Args:
         document: an object as a user wrote it, of any shape; `apiVersion` and `kind` are texts.
-        kind: what it is, as `versions.known_as` returns it.
+        kind: what it is, as `shapes.known_as` returns it.
     """
     search = _Search(document, kind)
-    if not _fits(kind.shape, document):
-        search.walk(kind.shape, document, ())
+    search.walk(kind.shape, document, ())
     if type(document.get("metadata", {})) is dict and not _is_named(document):
         search.faults.append((("metadata", "name"), "is required", "core/required"))
-    return versions.misnamed(document, kind) + [_finding(document, fault) for fault in search.faults[:_MOST]]
+    return shapes.misnamed(document, kind) + [_finding(document, fault) for fault in search.faults[:_MOST]]
 
 
 def _is_named(document: Mapping[str, Any]) -> bool:
@@ -54,42 +57,6 @@ def _finding(document: Mapping[str, Any], fault: _Fault) -> Finding:
     return error(paths.field(document, path), shown, message, rule=rule)
 
 
-def _fits(shape: Shape, value: Any) -> bool:
-    """Whether a value has no fault: a quick look at what nearly all objects are; `_Search` says what is wrong."""
-    if not shape.types:
-        return True
-    if type(value) not in shape.types:
-        return False
-    if type(value) is dict:
-        if not _members_fit(shape, value):
-            return False
-    elif type(value) is list and not _entries_fit(shape, value):
-        return False
-    return not shape.limits or next(limits.broken(shape, value), None) is None
-
-
-def _members_fit(shape: Shape, value: dict[str, Any]) -> bool:
-    properties, members = shape.properties, shape.members
-    for name, child in value.items():
-        if child is not None:
-            inner = members if properties is None else properties.get(name)
-            if inner is not None:
-                if not (inner.is_leaf and type(child) in inner.types) and not _fits(inner, child):
-                    return False
-            elif properties is not None:
-                return False
-    return all(value.get(name) is not None for name in shape.required) if shape.required else True
-
-
-def _entries_fit(shape: Shape, value: list[Any]) -> bool:
-    items = shape.items
-    if items is not None:
-        for entry in value:
-            if not (items.is_leaf and type(entry) in items.types) and not _fits(items, entry):
-                return False
-    return shape.keys is None or next(_repeated(value, shape.keys), None) is None
-
-
 def _is_whole(shape: Shape, value: Any) -> bool:
     """Whether a value is 2.0 where an integer is wanted: JSON does not tell it from 2, and the API server takes it."""
     return type(value) is float and int in shape.types and value.is_integer()
@@ -98,10 +65,11 @@ def _is_whole(shape: Shape, value: Any) -> bool:
 class _Search:
     """Collects the faults of one object."""
 
-    def __init__(self, document: Mapping[str, Any], kind: Kind) -> None:
+    def __init__(self, document: Mapping[str, Any], kind: Kind, *, brief: bool = False) -> None:
         self.faults: list[_Fault] = []
         self._document, self._kind = document, kind
         self._guesses = 0
+        self._brief = brief  # it is only asked whether there is a fault
 
     def walk(self, shape: Shape, value: Any, path: Path) -> None:
         """Add the faults of a value, which is at `path`."""
@@ -116,7 +84,7 @@ class _Search:
         elif type(value) is list:
             self._entries(shape, value, path)
         if shape.limits:
-            for message in limits.broken(shape, value):
+            for message in _broken(shape, value):
                 self._add(path, message, "core/value")
 
     def _misfit(self, shape: Shape, value: Any, path: Path) -> None:
@@ -126,14 +94,20 @@ class _Search:
             cure = "remove it for a process for each GPU, or write a number"
             self._add(path, f"{known}, so {self._kind.trainer} refuses the job; {cure}", releases.RULE)
         else:
-            self._add(path, limits.misfit(shape, value), "core/shape")
+            self._add(path, _misfit(shape, value), "core/shape")
 
     def _unknown(self, name: str, known: Mapping[str, Shape], path: Path) -> None:
-        foreign = releases.told(self._document, path, self._kind, lambda kind: _fits(kind.shape, self._document))
+        foreign = None if self._brief else releases.told(self._document, path, self._kind, self._fits)
         if foreign is not None:
             self._add(path, foreign, releases.RULE)
         else:
             self._add(path, f"is not a known field{self._hint(name, known)}", "core/unknown-field")
+
+    def _fits(self, kind: Kind) -> bool:
+        """Whether the object is as another version wants it."""
+        other = _Search(self._document, kind, brief=True)
+        other.walk(kind.shape, self._document, ())
+        return not other.faults
 
     def _add(self, path: Path, message: str, rule: str) -> None:
         self.faults.append((path, message, rule))
@@ -145,7 +119,8 @@ class _Search:
                 continue
             inner = members if properties is None else properties.get(name)
             if inner is not None:
-                self.walk(inner, child, (*path, name))
+                if not (inner.is_leaf and type(child) in inner.types):
+                    self.walk(inner, child, (*path, name))
             elif properties is not None:
                 self._unknown(name, properties, (*path, name))
         for name in shape.required:
@@ -199,3 +174,56 @@ def _identity(entry: Any, keys: Mapping[str, Any]) -> str | tuple[Any, ...] | No
         return None
     found = tuple(default if (value := entry.get(key)) is None else value for key, default in keys.items())
     return None if any(isinstance(each, (dict, list)) for each in found) else found
+
+
+def _misfit(shape: Shape, value: Any) -> str:
+    """Return the message for a value of the wrong type."""
+    is_word = str in shape.types and isinstance(value, (bool, int, float))
+    return f"must be {_called(shape)}{'; quote it' if is_word else ''}"
+
+
+def _called(shape: Shape) -> str:
+    if len(shape.types) > 1:
+        return "an integer or a string" if str in shape.types else "a number"
+    return _CALLED[shape.types[0]]
+
+
+def _broken(shape: Shape, value: Any) -> Iterator[str]:
+    """Yield a message for each limit that a value of the right type breaks."""
+    limits = shape.limits
+    if "enum" in limits and value not in limits["enum"]:
+        yield f"must be one of {', '.join(map(str, limits['enum']))}"
+    if isinstance(value, (int, float)):
+        yield from _number(limits, value)
+    elif isinstance(value, str):
+        yield from _text(shape, value)
+    else:
+        yield from _size(limits, value)
+
+
+def _number(limits: dict[str, Any], value: float) -> Iterator[str]:
+    if limits.get("format") == "int32" and value not in _INT32:
+        yield "must fit in 32 bits"
+    if value < limits.get("minimum", value):
+        yield f"must be at least {limits['minimum']}"
+    if value > limits.get("maximum", value):
+        yield f"must be at most {limits['maximum']}"
+
+
+def _text(shape: Shape, value: str) -> Iterator[str]:
+    limits, pattern = shape.limits, shape.pattern
+    if len(value) < limits.get("minLength", 0):
+        yield "must not be empty" if limits["minLength"] == 1 else f"must have {limits['minLength']} characters or more"
+    if len(value) > limits.get("maxLength", len(value)):
+        yield f"must have at most {limits['maxLength']} characters"
+    if pattern is not None and len(value) <= _LONGEST_TEXT and not pattern.match(value):
+        quantity = limits["pattern"].startswith(_QUANTITY)
+        yield "is not a quantity such as 500m, 2 or 4Gi" if quantity else f"must match {limits['pattern']}"
+
+
+def _size(limits: dict[str, Any], value: dict[str, Any] | list[Any]) -> Iterator[str]:
+    few = "minItems" if isinstance(value, list) else "minProperties"
+    if len(value) < limits.get(few, 0):
+        yield f"must have at least {limits[few]} entr{'y' if limits[few] == 1 else 'ies'}"
+    if len(value) > limits.get("maxItems", len(value)):
+        yield f"must have at most {limits['maxItems']} entries"
