@@ -40,7 +40,7 @@ from muster.webhook.admission.policies import Mode, Policy
 from muster.webhook.audit.redaction.echoes import Echoes
 from muster.webhook.cluster import readers
 
-__all__ = ["Decision", "Verdict", "evaluate", "failed"]
+__all__ = ["Decision", "Verdict", "evaluate", "failed", "with_findings"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
 _NO_SECRETS = Echoes(())
@@ -209,6 +209,12 @@ def failed(request: reviews.Request, policy: Policy, cause: str, governor: Gover
             Without it the global mode applies.
     """
     return _failed(_Case(request, policy, governor or Governor()), cause)
+
+
+def with_findings(decision: Decision, policy: Policy, found: Iterable[Finding]) -> Decision:
+    """Return a decision of the validating phase with further findings, of which an error denies in mode `enforce`."""
+    case = _Case(decision.request, policy, decision.governor, decision.strategy)
+    return _judged(case, [*decision.findings, *found])
 
 
 def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decision:
