@@ -84,7 +84,7 @@ def _of_devices(name: str, limits: Mapping[str, Any], requests: Mapping[str, Any
 
 def _read(amount: Any) -> Fraction | None:
     try:
-        return Fraction(quantities.exact(amount)) if isinstance(amount, str | int) else None
+        return Fraction(quantities.exact(amount)) if isinstance(amount, str | int | float) else None
     except ValueError:
         return None  # the API server says so at once
 

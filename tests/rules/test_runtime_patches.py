@@ -84,12 +84,12 @@ def test_a_patch_is_told_as_what_the_runtime_would_be_told_with_the_patch_in_it(
 
 @pytest.mark.parametrize("member", ["runtimePatches", "podTemplateOverrides", "podSpecOverrides"])
 def test_a_finding_about_what_a_patch_wrote_is_at_the_patch(member):
-    pod = {"spec": {"containers": [{"name": "node", "volumeMounts": [{"name": "absent", "mountPath": "/absent"}]}]}}
+    pod = {"spec": {"containers": [{"name": "node", "workingDir": "here"}]}}
     trainjob = jobs.make_trainjob(spec=wrapped(member, pod))
     _, found = findings(trainjob, jobs.shipped_runtimes()["trl-distributed"])
-    (told,) = [each for each in found if each.rule == "core/volume-mount"]
+    (told,) = [each for each in found if each.rule == "core/working-dir"]
     assert told.field.startswith(f"spec.{member}[")
-    assert told.field.endswith("containers[node].volumeMounts[/absent].name")
+    assert told.field.endswith("containers[node].workingDir")
 
 
 @pytest.mark.parametrize("member", ["labels", "annotations"])

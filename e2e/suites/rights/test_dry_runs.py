@@ -106,7 +106,7 @@ def test_a_limit_range_speaks_at_kubectl_apply(asking: Installation, space: Spac
 @pytest.mark.parametrize(
     ("pod", "words"),
     [
-        ({"dnsPolicy": "None"}, "spec.dnsConfig.nameservers"),
+        ({"dnsPolicy": "None"}, "dnsConfig"),
         ({"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}, "tolerations[0]"),
     ],
 )
