@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import JOBSETS, TRAINJOBS, Space
 from e2e.suites.support.spares import Spare
 from e2e.suites.support.waits import until
+from muster.webhook.cluster import dry_runs
+from tests.corpus import cases
 
 pytestmark = pytest.mark.xdist_group("installation")
 
@@ -165,6 +168,20 @@ def test_its_account_creates_dry_runs_alone(asking: Installation, space: Space) 
     assert "Muster creates Jobs and pods as dry runs alone" in space.create(pod, options=(ACCOUNT,)).err
     space.create(pod, dry_run=True, options=(ACCOUNT,)).expect()
     space.create(pod).expect()
+
+
+def test_every_case_of_the_corpus_that_only_an_api_server_refuses_is_refused(space: Space) -> None:
+    asked = {f"c{number}-": name for number, name in enumerate(cases.refused_by_dry_runs())}
+    every = [
+        {**question.document, "metadata": {**question.document["metadata"], "generateName": called}}
+        for called, name in asked.items()
+        for jobset in cases.outcome(name).jobsets
+        for question in dry_runs.questions(jobset, space.name)
+    ]
+    outcome = space.create(*every, dry_run=True, options=("--validate=false",))
+    made = Counter(line.partition("/")[2].partition("-")[0] + "-" for line in outcome.out.splitlines())
+    sent = Counter(each["metadata"]["generateName"] for each in every)
+    assert [name for called, name in asked.items() if made[called] >= sent[called]] == []
 
 
 CONTAINER = {"name": "main", "image": "example.org/main:1", "command": ["sleep", "1"]}
