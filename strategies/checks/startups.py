@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from muster.strategies.checks import images
+from muster.strategies.checks import image_references
 from muster.strategies.documents import loose, mounts, pods
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Path
@@ -98,7 +98,7 @@ def faults(start: Start) -> Iterator[Fault]:
     """Yield what keeps a container from its start, or ends it there."""
     container, secured = start.container, "securityContext" in start.container or "securityContext" in start.pod
     folder, image = container.get("workingDir"), start.own.get("image") or container.get("image")
-    wrong = images.wrong(image) if isinstance(image, str) and image == image.strip() else ""
+    wrong = image_references.wrong(image) if isinstance(image, str) and image == image.strip() else ""
     if wrong:
         yield ("image",), image, f"the kubelet never starts this container: {wrong}", "core/image", Severity.ERROR
     if isinstance(folder, str) and folder and not folder.startswith("/"):  # OCI runtime-spec config.md, process.cwd

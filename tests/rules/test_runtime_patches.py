@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.checks.jobs import check_job
+from muster.strategies.checks.job_checks import check_job
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import list_templates

@@ -16,8 +16,8 @@ from typing import Any, Literal
 from muster.strategies import roles
 from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Changes
-from muster.strategies.checks.jobs import check_job
-from muster.strategies.checks.roles import Nodes, check_roles
+from muster.strategies.checks.job_checks import check_job
+from muster.strategies.checks.role_checks import Nodes, check_roles
 from muster.strategies.checks.updates import check_update
 from muster.strategies.documents import findings, names, shapes
 from muster.strategies.documents.findings import Finding

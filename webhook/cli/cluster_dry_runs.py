@@ -1,4 +1,4 @@
-"""Dry runs of files: the API server is asked about each job and about what will be made for it, before it is applied."""
+"""Dry runs of files: the API server is asked about each job, and about what will be made for it, before it exists."""
 
 from __future__ import annotations
 

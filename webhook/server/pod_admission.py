@@ -1,7 +1,7 @@
 """Dry runs in the validating phase: what the API server would refuse of a job's Jobs and pods, told when it is created.
 
-A job that Muster lets in is asked for last. Nothing that keeps the API server from an answer refuses a job: no right, an
-error, no answer within the deadline. Then nobody asks for a while, so that a slow API server does not make every
+A job that Muster lets in is asked for last. Nothing that keeps the API server from an answer refuses a job: no right,
+an error, no answer within the deadline. Then nobody asks for a while, so that a slow API server does not make every
 admission slow. Answers that follow from the object alone are kept for a short time by the hash of the object.
 """
 

@@ -8,7 +8,7 @@ runtimes, the API server tells.
 
 from __future__ import annotations
 
-from muster.webhook.cli.schemas.shapes import known_as
-from muster.webhook.cli.schemas.validation import check
+from muster.webhook.cli.schemas.schema_shapes import known_as
+from muster.webhook.cli.schemas.schema_validation import check
 
 __all__ = ["check", "known_as"]

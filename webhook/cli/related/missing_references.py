@@ -2,7 +2,9 @@
 
 The pods are made and wait for ever, or their containers end at once. Sources: kubernetes v1.36.3
 `pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables, `pkg/volume/configmap/configmap.go` MakePayload,
-`pkg/kubelet/volumemanager/populator`; execve(2).
+`pkg/kubelet/volumemanager/populator`; execve(2). A program gets a file of settings as a word of its command line:
+arguments of transformers as JSON or YAML (`HfArgumentParser`, LLaMA-Factory, axolotl), or DeepSpeed's JSON; what TRL
+reads with `--config` is in `configurations`.
 """
 
 from __future__ import annotations
@@ -10,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.strategies.documents.findings import Finding, error
+from muster.strategies.checks import checkpoints
+from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.paths import Path
+from muster.strategies.frameworks.trl import invocations
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import launches, readings
 from muster.strategies.launches.invocations import invoked
-from muster.webhook.cli.beside import configurations, files, places, saves
-from muster.webhook.cli.beside.files import Seen
-from muster.webhook.cli.beside.inputs import Inputs, items, member
-from muster.webhook.cli.beside.places import Held
+from muster.webhook.cli.related import configurations, held_containers, mounted_files
+from muster.webhook.cli.related.held_containers import Held
+from muster.webhook.cli.related.mounted_files import Seen
+from muster.webhook.cli.related.related_documents import Inputs, items, member
 
 __all__ = ["check"]
 
@@ -34,18 +38,18 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
             for inside, name, message in _listed(volume, job.namespace, inputs):
                 place: Path = ("volumes", index, *inside)
                 yield templates.placed(job, error(template.field(*place), name, message, rule=_RULE_KEY))
-    for held in places.containers(job):
+    for held in held_containers.containers(job):
         yield from _variables(held, inputs)
         yield from _programs(held, inputs)
-        yield from saves.check(held, inputs)
+        yield from _saves(held, inputs)
     if inputs.has(job.namespace, "PersistentVolumeClaim"):
         yield from _devices(job, inputs)
 
 
 def _listed(volume: Mapping[str, Any], namespace: str, inputs: Inputs) -> Iterator[tuple[Path, str, str]]:
-    for inside, kind, source in files.parts(volume):
+    for inside, kind, source in mounted_files.parts(volume):
         name = source.get("secretName" if kind == "Secret" else "name")
-        found = files.payload(inputs, kind, namespace, name) if source.get("optional") is not True else None
+        found = mounted_files.payload(inputs, kind, namespace, name) if source.get("optional") is not True else None
         for index, item in enumerate(items(source, "items") if found is not None else ()):
             key = item.get("key")
             if isinstance(key, str) and found is not None and key not in found:
@@ -60,7 +64,7 @@ def _variables(held: Held, inputs: Inputs) -> Iterator[Finding]:
         for source, kind in _KEYS.items():
             named = member(entry, "valueFrom", source)
             key = named.get("key")
-            found = files.values(inputs, kind, held.job.namespace, named.get("name")) if key else None
+            found = mounted_files.values(inputs, kind, held.job.namespace, named.get("name")) if key else None
             if found is not None and key not in found and named.get("optional") is not True:
                 message = (
                     f"{entry.get('name')} comes from this key, which the {kind} {named['name']} of the input lacks, so "
@@ -75,14 +79,14 @@ def _programs(held: Held, inputs: Inputs) -> Iterator[Finding]:
     if not words:
         return
     if "/" in words[0]:
-        seen = files.find(held, words[0], inputs)
+        seen = mounted_files.find(held, words[0], inputs)
         wrong = _started(seen) if seen is not None else ""
         if wrong:
             yield held.report(error, "command", words[0], wrong, _RULE_FILE)
         if seen is not None:
             return
     for path in _read(words):
-        seen = files.find(held, path, inputs)
+        seen = mounted_files.find(held, path, inputs)
         wrong = _missing(seen) if seen is not None else ""
         if seen is not None and not wrong and not path.endswith(".py") and "\r\n" in (seen.text or ""):
             wrong = f"{seen.where} has lines that end as those of Windows, of which the shell takes the \\r for a part"
@@ -90,7 +94,7 @@ def _programs(held: Held, inputs: Inputs) -> Iterator[Finding]:
         if wrong:
             yield held.report(error, "command", path, wrong, _RULE_FILE)
     for path in configurations.named(words):
-        seen = files.find(held, path, inputs)
+        seen = mounted_files.find(held, path, inputs)
         if seen is not None and not seen.exists:
             yield held.report(error, "command", path, _missing(seen), _RULE_FILE)
 
@@ -131,8 +135,8 @@ def _started(seen: Seen) -> str:
 
 def _devices(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report block devices that are mounted as folders, and folders that are used as devices."""
-    for held in places.containers(job):
-        volumes = places.volumes(held.template)
+    for held in held_containers.containers(job):
+        volumes = held_containers.volumes(held.template)
         mounted = [("volumeMounts", "mountPath", each) for each in held.mounts()]
         mounted += [("volumeDevices", "devicePath", each) for each in items(held.container, "volumeDevices")]
         for part, path, each in mounted:
@@ -153,3 +157,35 @@ def _mode(inputs: Inputs, namespace: str, name: Any) -> str:
     """Return the mode of a claim of the input, "" where there is none or several (SetDefaults: Filesystem)."""
     found = inputs.named("PersistentVolumeClaim", namespace, name)
     return str(member(found[0].document, "spec").get("volumeMode") or "Filesystem") if len(found) == 1 else ""
+
+
+_SETTINGS = (".json", ".yaml", ".yml")
+_SAVING = ("save_on_each_node", "output_dir")
+
+
+def _saves(held: Held, inputs: Inputs) -> Iterator[Finding]:
+    """Report a file of settings at the command line of the training that names it."""
+    job, place = held.job, held.job.container
+    if place is None or (*held.template.pod_path, *held.inside) != place.path:
+        return
+    if not any(end in word for word in held.command for end in _SETTINGS):
+        return
+    for launch in readings.read(held.command).launches:
+        flags, of_trl = checkpoints.settings_of(launch.rest), invocations.within(launch) is not None
+        for before, word in zip(("", *launch.rest), launch.rest, strict=False):
+            name = word.partition("=")[2] if word.startswith("--") else word
+            is_read = name.endswith(_SETTINGS) and not (of_trl and before == "--config")
+            seen = mounted_files.find(held, name, inputs) if is_read else None
+            found = _settings(configurations.read(seen.text) or {}) if seen is not None and not seen.secret else {}
+            message = checkpoints.why(job, {**found, **flags}) if found else ""
+            if message and seen is not None:
+                said = f"in {seen.path} of {seen.where}: {message}"
+                yield held.report(warning, "args" if held.own.get("args") else "command", name, said, checkpoints.RULE)
+
+
+def _settings(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a file; DeepSpeed's member for the same stands for that of transformers."""
+    kept = {name: found[name] for name in _SAVING if name in found}
+    if member(found, "checkpoint").get("use_node_local_storage") is True:
+        kept["save_on_each_node"] = True
+    return kept if "save_on_each_node" in kept else {}

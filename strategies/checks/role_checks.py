@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.strategies.checks.hosts import lets
+from muster.strategies.checks.node_fits import lets
 from muster.strategies.claims import requests
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, error, warning

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.strategies.checks import volumes
+from muster.strategies.checks import volume_checks
 from muster.strategies.documents import trainjobs
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
 from muster.strategies.launches import launches, readings
-from muster.webhook.cli.beside import places
-from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.webhook.cli.related import held_containers
+from muster.webhook.cli.related.related_documents import Inputs, items, member, name_of
 from muster.webhook.cluster import readers
 from muster.webhook.kubeyaml.sources import Source
 
@@ -91,7 +91,7 @@ def _subdomain(job: Job, source: Source, inputs: Inputs, cluster: readers.Cluste
     """Report a Service that JobSet would take for its own: one of the input, or that of another job."""
     name, field = _subdomain_of(job.kind, job.document, job.runtime.document if job.runtime else {})
     replicated = templates.list_templates(job)
-    if not name or _is_owned(source.document) or sum(volumes.count(job, each) for each in replicated) <= 1:
+    if not name or _is_owned(source.document) or sum(volume_checks.count(job, each) for each in replicated) <= 1:
         return
     value = trainjobs.runtime_ref(job.document)[1] if field == "spec.runtimeRef.name" else name
     for service in inputs.named("Service", job.namespace, name):
@@ -168,7 +168,7 @@ def _unfit(service: Mapping[str, Any], job: Job, replicated: Sequence[Template])
 
 def _links(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report a Service whose variable the program of a container reads as a number."""
-    for held in places.containers(job):
+    for held in held_containers.containers(job):
         variable = (
             "" if held.template.spec.get("enableServiceLinks") is False else _PORTS.get(_program(held.command), "")
         )

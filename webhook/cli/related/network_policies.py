@@ -13,7 +13,7 @@ from muster.strategies.documents.findings import Finding, warning
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import topologies
-from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.webhook.cli.related.related_documents import Inputs, items, member, name_of
 
 __all__ = ["check"]
 

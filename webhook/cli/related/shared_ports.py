@@ -9,7 +9,7 @@ from muster.strategies.documents.findings import Finding, warning
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import host_ports
 from muster.strategies.launches.host_ports import Opened
-from muster.webhook.cli.beside.inputs import Inputs, member
+from muster.webhook.cli.related.related_documents import Inputs, member
 from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["check"]

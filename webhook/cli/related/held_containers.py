@@ -15,7 +15,7 @@ from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
-from muster.webhook.cli.beside.inputs import items
+from muster.webhook.cli.related.related_documents import items
 
 __all__ = ["Held", "containers", "volumes"]
 

@@ -1,33 +1,36 @@
-"""Checks: everything that the other documents of the input say about one job."""
+"""Beside: what other documents of the same input say about a job: objects that collide, that it names, that limit it.
+
+A file of helm or kustomize holds a job with its ConfigMaps, Secrets, Services and quotas. The service sees the job
+alone; the commands on files see them all. What a document says holds for jobs of its own namespace. Two jobs of one
+name may be files for two environments, so that jobs are compared with each other within one file alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.checks import volumes
+from muster.strategies.checks import volume_checks
 from muster.strategies.documents.findings import Finding
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job, Kind
 from muster.strategies.launches import kinds
 from muster.webhook.admission.decisions import Decision
-from muster.webhook.cli.beside import (
-    claims,
+from muster.webhook.cli.related import (
+    capacity,
     collisions,
-    gangs,
-    meetings,
-    networks,
-    ports,
-    queues,
-    quotas,
-    references,
-    routes,
+    inlined,
+    missing_references,
+    network_policies,
+    service_addresses,
+    service_targets,
+    shared_ports,
 )
-from muster.webhook.cli.beside.inputs import Inputs, member, name_of
+from muster.webhook.cli.related.related_documents import Inputs, member, name_of
 from muster.webhook.cluster import readers
 from muster.webhook.kubeyaml.sources import Source
 
-__all__ = ["check", "settled"]
+__all__ = ["Inputs", "check", "inlined", "settled"]
 
 _SEVERAL = 2
 
@@ -48,21 +51,21 @@ def check(source: Source, decision: Decision, cluster: readers.ClusterReader, in
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(decision.document), request.namespace, governor.runtime, identify=kinds.identify)
     yield from collisions.check(job, source, inputs, cluster)
-    yield from gangs.check(job, inputs)
-    yield from meetings.check(job, source, inputs)
-    yield from ports.check(job, source, inputs)
+    yield from capacity.gangs(job, inputs)
+    yield from service_addresses.check(job, source, inputs)
+    yield from shared_ports.check(job, source, inputs)
     if inputs.has(request.namespace, "PersistentVolumeClaim"):
-        yield from volumes.named(job, templates.list_templates(job), _modes(inputs, request.namespace))
+        yield from volume_checks.named(job, templates.list_templates(job), _modes(inputs, request.namespace))
     if inputs.has(request.namespace, "ConfigMap", "Secret", "PersistentVolumeClaim"):
-        yield from references.check(job, inputs)
+        yield from missing_references.check(job, inputs)
     if inputs.has(request.namespace, "Service"):
-        yield from routes.check(job, inputs)
+        yield from service_targets.check(job, inputs)
     if inputs.has(request.namespace, "ResourceQuota"):
-        yield from quotas.check(job, inputs)
+        yield from capacity.quotas(job, inputs)
     if inputs.has(request.namespace, "NetworkPolicy"):
-        yield from networks.check(job, inputs)
+        yield from network_policies.check(job, inputs)
     if inputs.has("", "ClusterQueue"):
-        yield from queues.check(job, inputs)
+        yield from capacity.queues(job, inputs)
 
 
 def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset[tuple[str, str]]:
@@ -80,8 +83,8 @@ def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset
         return frozenset()
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=kinds.identify)
-    made = frozenset((each.rule, each.field) for each in claims.settled(job, inputs, found))
-    return meetings.settled(job, inputs) | made
+    made = frozenset((each.rule, each.field) for each in _made_by_controllers(job, inputs, found))
+    return service_addresses.settled(job, inputs) | made
 
 
 def _modes(inputs: Inputs, namespace: str) -> Mapping[str, list[str]]:
@@ -94,3 +97,16 @@ def _modes(inputs: Inputs, namespace: str) -> Mapping[str, list[str]]:
             if isinstance(written, list):
                 modes[name_of(each.document)] = [mode for mode in written if isinstance(mode, str)]
     return modes
+
+
+def _made_by_controllers(job: Job, inputs: Inputs, found: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield those findings about missing templates that a controller makes for a document of the input."""
+    for finding in found:
+        if finding.rule == "claims/unknown-object" and finding.value in _made(inputs, job.namespace):
+            yield finding
+
+
+def _made(inputs: Inputs, namespace: str) -> frozenset[str]:
+    """Return the names of the templates that NVIDIA's DRA driver makes, for its ComputeDomains."""
+    channels = (member(each.document, "spec", "channel") for each in inputs.of_kind("ComputeDomain", namespace))
+    return frozenset(str(member(each, "resourceClaimTemplate").get("name")) for each in channels)

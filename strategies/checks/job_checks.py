@@ -10,8 +10,8 @@ import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.strategies.checks import checkpoints, claims, patches, plugins
-from muster.strategies.checks.pods import check_pods
+from muster.strategies.checks import checkpoints, claim_checks, patch_checks, plugin_checks
+from muster.strategies.checks.pod_checks import check_pods
 from muster.strategies.documents import names, trainjobs
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.runtimes import Runtime
@@ -34,12 +34,12 @@ def check_job(subject: Job) -> Iterator[Finding]:
         yield from _numbers(subject)
         yield from _reserved_env(subject)
         yield from _runtime(subject)
-        yield from patches.check(subject)
+        yield from patch_checks.check(subject)
         if subject.runtime is not None and not subject.runtime.is_torch:
             yield from slots.check(subject)
-        yield from plugins.check(subject)
+        yield from plugin_checks.check(subject)
     yield from untold.check(subject)
-    yield from claims.check_claims(subject)
+    yield from claim_checks.check_claims(subject)
     yield from check_pods(subject)
     yield from checkpoints.check(subject)
     if subject.container is not None and subject.owner is None:

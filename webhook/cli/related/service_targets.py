@@ -15,9 +15,9 @@ from muster.strategies.frameworks.vllm import probes, servers
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
 from muster.strategies.launches import readings
-from muster.webhook.cli.beside import places
-from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
-from muster.webhook.cli.beside.places import Held
+from muster.webhook.cli.related import held_containers
+from muster.webhook.cli.related.held_containers import Held
+from muster.webhook.cli.related.related_documents import Inputs, items, member, name_of
 
 __all__ = ["check"]
 
@@ -27,7 +27,7 @@ _JOB_NAME = "jobset.sigs.k8s.io/replicatedjob-name"
 
 def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report a server of vLLM that a Service of its pods does not reach, where it is all that the pods start."""
-    every = list(places.containers(job))
+    every = list(held_containers.containers(job))
     for held in every:
         beside = [each for each in every if each.template is held.template]
         port = _listens(held) if len(beside) == 1 else None

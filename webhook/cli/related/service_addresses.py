@@ -18,7 +18,7 @@ from muster.strategies.jobs.templates import Template
 from muster.strategies.launches import addresses, coordinators, sites, topologies
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.written import Seen, Written
-from muster.webhook.cli.beside.inputs import Inputs, items, member, name_of
+from muster.webhook.cli.related.related_documents import Inputs, items, member, name_of
 from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["check", "settled"]

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.strategies.checks import amounts, fields, hosts, policies, startups, volumes
+from muster.strategies.checks import amounts, fields, jobset_policies, node_fits, startups, volume_checks
 from muster.strategies.documents import loose, names, paths, pods
 from muster.strategies.documents.findings import Finding, Severity, error
 from muster.strategies.documents.paths import Path
@@ -36,9 +36,9 @@ def _found(job: Job) -> Iterator[Finding]:
         yield from _of_template(job, template)
     if not any(_is_mine(job, template) for template in templates):
         yield from _of_container(job, None, (), startups.Start({}, {}, job.trainer))
-    for finding in policies.check(job, templates):
+    for finding in jobset_policies.check(job, templates):
         yield placed(job, finding)
-    yield from volumes.check(job, templates)
+    yield from volume_checks.check(job, templates)
     for inside, value, message in fields.unnamed(job.trainer) if job.kind == "TrainJob" else ():
         yield error(paths.field(job.document, ("spec", "trainer", *inside)), value, message, rule="core/object-name")
 
@@ -51,7 +51,9 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
             yield _of_resources(job, template, inside, problem)
         mine = _is_mine(job, template) and inside[0] == "containers" and container.get("name") == names.CONTAINER_NODE
         yield from _of_container(job, template, inside, startups.Start(spec, container, job.trainer if mine else {}))
-    every = itertools.chain(_claims(spec), _of_pod(job, template), hosts.faults(template), fields.faults(job, template))
+    every = itertools.chain(
+        _claims(spec), _of_pod(job, template), node_fits.faults(template), fields.faults(job, template)
+    )
     for inside, value, message, rule, severity in every:
         yield placed(job, Finding(severity, template.field(*inside), value, message, rule))
 

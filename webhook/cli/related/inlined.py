@@ -20,9 +20,9 @@ from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import kinds, launches
 from muster.strategies.launches.invocations import invoked
 from muster.webhook.admission.decisions import Decision
-from muster.webhook.cli.beside import configurations, files, places
-from muster.webhook.cli.beside.inputs import Inputs, items, member
-from muster.webhook.cli.beside.places import Held
+from muster.webhook.cli.related import configurations, held_containers, mounted_files
+from muster.webhook.cli.related.held_containers import Held
+from muster.webhook.cli.related.related_documents import Inputs, items, member
 from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["Told", "check"]
@@ -64,7 +64,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
         return Told()
     kind: Any = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(source.document), request.namespace, governor.runtime, identify=kinds.identify)
-    containers = [held for held in places.containers(job) if kind == "JobSet" or held.own]
+    containers = [held for held in held_containers.containers(job) if kind == "JobSet" or held.own]
     launched = str([change.after for change in decision.changes])
     faults = [
         fault
@@ -143,7 +143,7 @@ def _script(held: Held, inputs: Inputs) -> tuple[Sequence[str], str]:
     if words and launches.program(words[0]) in launches.SHELLS:
         called = invoked(words)
         shell, options, path, rest = words[0], called.options, called.file or "", called.arguments
-    seen = files.find(held, path, inputs) if path else None
+    seen = mounted_files.find(held, path, inputs) if path else None
     if seen is None or seen.secret or not seen.text or len(seen.text) > _LONGEST:
         return (), ""
     first = seen.text.partition("\n")[0].split() if seen.text.startswith("#!") else []
@@ -163,7 +163,7 @@ def _env(held: Held, inputs: Inputs) -> tuple[list[Mapping[str, Any]] | None, li
     left: list[Mapping[str, Any]] = []
     for source in items(held.container, "envFrom"):
         name = member(source, "configMapRef").get("name")
-        found = files.payload(inputs, "ConfigMap", held.job.namespace, name) if name else None
+        found = mounted_files.payload(inputs, "ConfigMap", held.job.namespace, name) if name else None
         prefix = str(source.get("prefix") or "")
         if found is None:
             left.append(source)
@@ -179,6 +179,6 @@ def _env(held: Held, inputs: Inputs) -> tuple[list[Mapping[str, Any]] | None, li
 
 def _valued(entry: Mapping[str, Any], held: Held, inputs: Inputs) -> Mapping[str, Any]:
     reference = member(entry, "valueFrom", "configMapKeyRef")
-    found = files.payload(inputs, "ConfigMap", held.job.namespace, reference.get("name")) if reference else None
+    found = mounted_files.payload(inputs, "ConfigMap", held.job.namespace, reference.get("name")) if reference else None
     text = (found or {}).get(str(reference.get("key")))
     return entry if text is None else {"name": entry.get("name"), "value": text.replace("$(", "$$(")}

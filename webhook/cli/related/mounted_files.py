@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.strategies.documents.paths import Path
-from muster.webhook.cli.beside import places
-from muster.webhook.cli.beside.inputs import Inputs, items, member
-from muster.webhook.cli.beside.places import Held
+from muster.webhook.cli.related import held_containers
+from muster.webhook.cli.related.held_containers import Held
+from muster.webhook.cli.related.related_documents import Inputs, items, member
 
 __all__ = ["Payload", "Seen", "find", "parts", "payload", "values"]
 
@@ -97,7 +97,7 @@ def find(held: Held, path: str, inputs: Inputs) -> Seen | None:
     mount = max(mounts, key=lambda each: len(_place(each)), default=None)
     if mount is None or mount.get("subPathExpr"):
         return None
-    volume = places.volumes(held.template).get(mount.get("name"), {})
+    volume = held_containers.volumes(held.template).get(mount.get("name"), {})
     files = _files(volume, held.job.namespace, inputs)
     if files is None:
         return None

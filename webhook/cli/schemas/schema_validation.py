@@ -13,8 +13,8 @@ from typing import Any
 from muster.strategies.documents import paths
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
-from muster.webhook.cli.schemas import releases, shapes
-from muster.webhook.cli.schemas.shapes import Kind, Shape
+from muster.webhook.cli.schemas import releases, schema_shapes
+from muster.webhook.cli.schemas.schema_shapes import Kind, Shape
 
 __all__ = ["check"]
 
@@ -36,13 +36,13 @@ def check(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
 
     Args:
         document: an object as a user wrote it, of any shape; `apiVersion` and `kind` are texts.
-        kind: what it is, as `shapes.known_as` returns it.
+        kind: what it is, as `schema_shapes.known_as` returns it.
     """
     search = _Search(document, kind)
     search.walk(kind.shape, document, ())
     if type(document.get("metadata", {})) is dict and not _is_named(document):
         search.faults.append((("metadata", "name"), "is required", "core/required"))
-    return shapes.misnamed(document, kind) + [_finding(document, fault) for fault in search.faults[:_MOST]]
+    return schema_shapes.misnamed(document, kind) + [_finding(document, fault) for fault in search.faults[:_MOST]]
 
 
 def _is_named(document: Mapping[str, Any]) -> bool:
