@@ -10,7 +10,7 @@ import yaml
 from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
 from muster.webhook.cli import main
 from muster.webhook.cli.arguments import options
-from muster.webhook.cli.schemas import check, known_as, shapes
+from muster.webhook.cli.schemas import check, known_as, schema_shapes
 from muster.webhook.cluster import trainers
 from muster.webhook.configs import sections
 from tests.cli import jobs
@@ -144,7 +144,7 @@ def openapi(shape):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_version_is_known_by_the_trainjob_that_the_api_server_serves(version):
-    shape = openapi(shapes.kinds(version)["TrainJob"].shape)
+    shape = openapi(schema_shapes.kinds(version)["TrainJob"].shape)
     schema = {"components": {"schemas": {"org.kubeflow.trainer.v1alpha1.TrainJob": shape}}}
     assert trainers.served(schema) is VERSIONS[version]
 

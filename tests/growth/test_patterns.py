@@ -39,7 +39,7 @@ _OTHERS = {
     "audit/record_schema.py: re.fullmatch(args[1], value)": "of the schema, for dates and digests",
     "webhook/cli/migrations/pods.py: pattern": "names of variables that operators set",
     "webhook/cli/migrations/targets.py: pattern": "the name of a job, and of its roles",
-    "webhook/cli/schemas/shapes.py: re.compile(re.sub('$$', 'Z', described['patter": "of CRDs, see below",
+    "webhook/cli/schemas/schema_shapes.py: re.compile(re.sub('$$', 'Z', described['patter": "of CRDs, see below",
     "webhook/doctor/refusals.py: re.search(pattern, message)": "see below",
 }
 """Patterns that are made while the service runs, and of what."""

@@ -16,8 +16,8 @@ from typing import Any, Literal
 from muster.strategies import roles
 from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Changes
-from muster.strategies.checks.jobs import check_immutable, check_job
-from muster.strategies.checks.roles import Nodes, check_roles
+from muster.strategies.checks.job_checks import check_job
+from muster.strategies.checks.role_checks import Nodes, check_roles
 from muster.strategies.checks.updates import check_update
 from muster.strategies.documents import decoding, findings, names
 from muster.strategies.documents.findings import Finding
@@ -39,7 +39,7 @@ from muster.webhook.admission.governors import Governor
 from muster.webhook.admission.policies import Mode, Policy
 from muster.webhook.cluster import readers
 
-__all__ = ["Decision", "Verdict", "evaluate", "failed"]
+__all__ = ["Decision", "Verdict", "evaluate", "failed", "with_findings"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
@@ -207,6 +207,12 @@ def failed(request: reviews.Request, policy: Policy, cause: str, governor: Gover
     return _failed(_Case(request, policy, governor or Governor()), cause)
 
 
+def with_findings(decision: Decision, policy: Policy, found: Iterable[Finding]) -> Decision:
+    """Return a decision of the validating phase with further findings, of which an error denies in mode `enforce`."""
+    case = _Case(decision.request, policy, decision.governor, decision.strategy)
+    return _judged(case, [*decision.findings, *found])
+
+
 def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decision:
     changes = _changes(case.request, strategy)
     if misfits:
@@ -293,8 +299,6 @@ def _update_checked(
     if misfits or _is_deleted(request.document):
         return Decision(request, "allowed", changes=changes)
     found = list(check_update(request.kind, request.old or {}, request.document))
-    if request.kind == "TrainJob":
-        found += check_immutable(request.old or {}, request.document)
     if not found:
         return Decision(request, "allowed", changes=changes)
     return _judged(_Case(request, policy, governors.outline(request, cluster)), found)

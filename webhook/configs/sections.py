@@ -17,6 +17,7 @@ __all__ = [
     "Audit",
     "AuditFile",
     "Budget",
+    "Checks",
     "ClusterSettings",
     "Framework",
     "ReportLimits",
@@ -155,6 +156,19 @@ class ClusterSettings(models.Model):
     deadline: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0
     cache_limit: Annotated[int, pydantic.Field(ge=16 * 1024 * 1024)] = 160 * 1024 * 1024
     trainer: Annotated[Trainer, pydantic.BeforeValidator(_spelt)] | None = None
+
+
+class Checks(models.Model):
+    """What is asked about a job besides what Muster knows itself.
+
+    Attributes:
+        dry_run: whether the API server is asked, by dry runs, about the Jobs and pods of a job that is created; needs
+            `cluster.source: live`, and rights of its own.
+        dry_run_share: the part of `server.requestTimeout` that all dry runs of one job may take; then it is let in.
+    """
+
+    dry_run: bool = False
+    dry_run_share: Annotated[float, pydantic.Field(gt=0, le=0.8)] = 0.5
 
 
 class AuditFile(models.Model):

@@ -15,6 +15,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeVar
 
 from muster.webhook.admission import decisions, governors, reviews
 from muster.webhook.admission.decisions import Decision
@@ -22,7 +23,9 @@ from muster.webhook.admission.policies import Policy
 from muster.webhook.cluster import readers
 from muster.webhook.cluster.overlay import Overlay
 from muster.webhook.metrics import Metrics
+from muster.webhook.server import pod_admission
 from muster.webhook.server.picks import Picks
+from muster.webhook.server.pod_admission import DryRuns
 from muster.webhook.server.workers import CrowdedError, Place, Workers
 
 __all__ = ["Resolver", "is_own_end"]
@@ -34,6 +37,7 @@ _MAX_FETCHES = 12
 _PLUGIN_THREADS = 8
 _LOOK_SECONDS = 0.25
 
+_Made = TypeVar("_Made")
 Fetch = Callable[[readers.Ref], Awaitable[readers.Document | None]]
 
 
@@ -44,15 +48,23 @@ class Resolver:
         cluster: answers from memory.
         fetch: reads one document from the API server; None when the reader is complete (files).
         metrics: counts fetches.
+        dry_runs: asks the API server about the pods of a job that is let in; None where that is off.
 
     Attributes:
         workers: where large reviews are read and evaluated.
     """
 
-    def __init__(self, cluster: readers.ClusterReader, fetch: Fetch | None, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        cluster: readers.ClusterReader,
+        fetch: Fetch | None,
+        metrics: Metrics,
+        dry_runs: DryRuns | None = None,
+    ) -> None:
         self._cluster = cluster
         self._fetch = fetch
         self._metrics = metrics
+        self._dry_runs = dry_runs
         self._picks = Picks()
         self.workers = Workers()
         self._plugin_workers = Workers(_PLUGIN_THREADS, _PLUGIN_THREADS)
@@ -71,7 +83,12 @@ class Resolver:
         overlay = Overlay(self._cluster)
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._decide(request, policy, overlay, place)
+                decision = await self._decide(request, policy, overlay, place)
+                if self._dry_runs is None or not pod_admission.is_asked(decision):
+                    return decision
+                work = partial(pod_admission.questions, decision, overlay, policy)
+                asked = await self._run(work, self._threads(policy, fetched=False), place)
+                return await self._dry_runs.judge(decision, policy, asked)
         except TimeoutError:
             cause = "Muster did not decide within the time that a request may take"
         except CrowdedError as error:
@@ -125,7 +142,7 @@ class Resolver:
             return self._plugin_workers
         return self.workers if fetched else None
 
-    async def _run(self, work: Callable[[], Decision], workers: Workers | None, place: Place | None) -> Decision:
+    async def _run(self, work: Callable[[], _Made], workers: Workers | None, place: Place | None) -> _Made:
         if place is not None:
             return await place.run(work)
         if workers is None:

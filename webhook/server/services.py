@@ -24,6 +24,7 @@ from muster.webhook.listening.listeners import Handler, Listener
 from muster.webhook.metrics import CONTENT_TYPE, Metrics
 from muster.webhook.server import certificates, clusters, handlers, recorders
 from muster.webhook.server.health import Health
+from muster.webhook.server.pod_admission import DryRuns
 from muster.webhook.server.reloads import Reloader
 from muster.webhook.server.resolvers import Resolver
 
@@ -81,7 +82,7 @@ class Service:
         certificate, trusted = await self._certificate(stack, cluster)
         serving = await certificate.start()
         stack.push_async_callback(certificate.stop)
-        resolver = Resolver(cluster.reader, cluster.fetch, self.metrics)
+        resolver = Resolver(cluster.reader, cluster.fetch, self.metrics, self._dry_runs(cluster))
         stack.callback(resolver.close)
         controlling = self._control(stack, cluster, reloader)
         self._collect(stack, cluster)
@@ -143,6 +144,15 @@ class Service:
         self.metrics.watch(
             "muster_cluster_cache_left_out", "Objects too large or too many", "kind", partial(figure, "left_out")
         )
+
+    def _dry_runs(self, cluster: clusters.ClusterSource) -> DryRuns | None:
+        """Return what asks the API server about the pods of jobs, when the configuration enables it."""
+        checks = self._config.checks
+        if not checks.dry_run:
+            return None
+        if cluster.sender is None:
+            raise configs.ConfigError("checks.dryRun: on needs cluster.source: live, because it asks the API server")
+        return DryRuns(cluster.sender, checks.dry_run_share * self._config.server.request_timeout, self.metrics.dry_ran)
 
     def _control(
         self, stack: AsyncExitStack, cluster: clusters.ClusterSource, reloader: Reloader
