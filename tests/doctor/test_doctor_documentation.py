@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from muster.webhook.cli import arguments
+from muster.webhook.cli import commandline
 from muster.webhook.cli.commands import doctor
 from muster.webhook.doctor import examinations
 from muster.webhook.doctor.installations import Options
@@ -25,7 +25,7 @@ def test_every_check_is_described_in_order():
 
 
 def test_every_option_is_described():
-    actions = arguments.parser().parse_args(["doctor"])
+    actions = commandline.parser().parse_args(["doctor"])
     options = {f"--{name.replace('_', '-')}" for name in vars(actions)} - {"--command", "--version"}
     assert set(re.findall(r"--[a-z][a-z-]+", TEXT.partition("\n## ")[0])) == options
 

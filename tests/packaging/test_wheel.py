@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from muster.webhook import kubeyaml
-from muster.webhook.cli.arguments import STARTERS
+from muster.webhook.cli import commandline
 from tests.manifests import bases, files
 from tests.packaging import renders
 
@@ -195,7 +195,7 @@ def test_it_holds_the_manifests_that_the_installer_applies_and_the_doctor_expect
     assert packed == {f"base/{path.name}" for path in base} | {f"runtimes/{path.name}" for path in runtimes}
 
 
-@pytest.mark.parametrize("kind", STARTERS)
+@pytest.mark.parametrize("kind", commandline.table()["commands"]["init"]["arguments"]["kind"]["choices"])
 def test_where_it_is_installed_it_writes_jobs_to_begin_with(muster, kind):
     written = muster("init", kind)
     assert (written.returncode, written.stderr) == (0, "")

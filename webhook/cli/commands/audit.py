@@ -30,7 +30,7 @@ _PAUSE = 0.25  # seconds between two checks of a log that is followed
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the subcommand; see `arguments` for the arguments."""
+    """Run the subcommand; see `commandline.json` for the arguments."""
     action = {"ls": _list, "show": _show, "verify": _verify, "serve": _serve}[args.action]
     try:
         return action(args)

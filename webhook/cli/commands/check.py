@@ -25,7 +25,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check what is named; see `arguments` for the arguments."""
+    """Check what is named; see `commandline.json` for the arguments."""
     if args.cluster:
         from muster.webhook.cli import clusters  # noqa: PLC0415  # asyncio is only for those who have a cluster
 

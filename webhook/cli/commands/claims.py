@@ -28,7 +28,7 @@ _SILENT = 150.0  # seconds without a word after which an agent is said to be sil
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show profiles, claims, seats and waiting pods; see `arguments` for the arguments."""
+    """Show profiles, claims, seats and waiting pods; see `commandline.json` for the arguments."""
     try:
         config = configs.load(args.config)
         profiles = config.policy(builtin.load()).profiles

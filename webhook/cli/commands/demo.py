@@ -40,7 +40,7 @@ _WRONG_ARGS = f"{_ARGS}, --learning_rte=2e-5, --bf16=true, --fp16=true"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the demo, or only its job; see `arguments` for the arguments."""
+    """Show the demo, or only its job; see `commandline.json` for the arguments."""
     if args.job:
         sys.stdout.write(_JOB)
         return problems.CLEAN

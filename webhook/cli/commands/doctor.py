@@ -31,7 +31,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Examine an installation; see `arguments` for the arguments."""
+    """Examine an installation; see `commandline.json` for the arguments."""
     options = _options(args)
     try:
         base = expectations.read(expectations.places())

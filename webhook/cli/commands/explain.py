@@ -23,7 +23,7 @@ _ENDINGS = {"right": "right", "open": "open", "mend": "to do"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain what is named; see `arguments` for the arguments."""
+    """Explain what is named; see `commandline.json` for the arguments."""
     setup = cases.prepare(args)
     setup.require_readable()
     if args.output == "json":

@@ -17,7 +17,7 @@ _VOLUMES = ("trl-sft", "trl-dpo", "trl-grpo", "torch")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write a job to standard output or to a file; see `arguments` for the arguments."""
+    """Write a job to standard output or to a file; see `commandline.json` for the arguments."""
     if args.volume and args.kind not in _VOLUMES:
         raise CommandError(f"--volume: a job of {args.kind} has no use for one; only {', '.join(_VOLUMES)} have")
     wish = starters.Wish(args.name or args.kind, args.nodes, args.gpus, args.volume or "")

@@ -14,7 +14,7 @@ __all__ = ["failing", "kubectl", "put", "run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install or upgrade Muster; see `arguments` for the arguments."""
+    """Install or upgrade Muster; see `commandline.json` for the arguments."""
     return put(args, installer.install)
 
 

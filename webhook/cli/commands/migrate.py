@@ -48,7 +48,7 @@ class _Output:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Migrate what is named; see `arguments` for the arguments."""
+    """Migrate what is named; see `commandline.json` for the arguments."""
     found = cases.read(args)
     outputs = list(_outputs(found))
     checked = _checked(args, outputs)

@@ -29,7 +29,7 @@ class _Output:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Render what is named; see `arguments` for the arguments."""
+    """Render what is named; see `commandline.json` for the arguments."""
     setup = cases.prepare(args)
     setup.require_readable()
     outputs = list(_outputs(setup, with_jobsets=args.jobset))

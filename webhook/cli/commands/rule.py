@@ -18,7 +18,7 @@ _INDENT = "  "
 
 
 def run(args: argparse.Namespace) -> int:
-    """List all rules, those of one framework, or explain one; see `arguments` for the arguments."""
+    """List all rules, those of one framework, or explain one; see `commandline.json` for the arguments."""
     wanted = args.id or ""
     listed = [each for each in catalogue.load() if wanted in ("", each.partition("/")[0])]
     if listed:

@@ -32,7 +32,7 @@ _CAP = 30.0  # seconds between two tries at most
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tell one story or all; see `arguments` for the arguments."""
+    """Tell one story or all; see `commandline.json` for the arguments."""
     try:
         return asyncio.run(_run(args))
     except transports.NoClusterError as error:

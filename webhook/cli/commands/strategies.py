@@ -24,7 +24,7 @@ class _Entry(TypedDict):
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the registered strategies, or write a package; see `arguments` for the arguments."""
+    """List the registered strategies, or write a package; see `commandline.json` for the arguments."""
     return _write(args) if args.action == "new" else _list(args)
 
 

@@ -21,7 +21,7 @@ _MARKS = {"passed": "ok", "failed": "FAIL", "updated": "new", "error": "ERROR"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the cases in the folders that are named; see `arguments` for the arguments."""
+    """Run the cases in the folders that are named; see `commandline.json` for the arguments."""
     roots = [Path(each) for each in args.paths]
     if not roots:
         raise CommandError("name the folder of a case, or one with cases in it; see `muster test --help`")

@@ -12,7 +12,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Remove Muster; see `arguments` for the arguments."""
+    """Remove Muster; see `commandline.json` for the arguments."""
     with install.failing():
         installer.uninstall(install.kubectl(args), problems.say)
     return problems.CLEAN

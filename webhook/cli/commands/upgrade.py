@@ -11,5 +11,5 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Upgrade Muster; see `arguments` for the arguments."""
+    """Upgrade Muster; see `commandline.json` for the arguments."""
     return install.put(args, installer.upgrade)
