@@ -67,7 +67,8 @@ def test_the_installer_imports_no_server_and_no_client(process, tmp_path, comman
 
 def test_a_check_runs_the_modules_that_its_job_needs(process):
     probe = PROBE.replace("main.main(sys.argv[1:])", "main.main()").replace(
-        'if name.startswith("muster.webhook.")', 'if name.startswith("muster.") and type(sys.modules[name]) is type(sys)'
+        'if name.startswith("muster.webhook.")',
+        'if name.startswith("muster.") and type(sys.modules[name]) is type(sys)',
     )
     done = process("check", "-f", "-", stdin=JOB, program=probe)
     assert done.returncode == 0, done.stderr

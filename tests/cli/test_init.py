@@ -38,9 +38,7 @@ def only_job(text):
 
 def test_there_is_one_file_for_each_kind():
     folder = starters.resources.files(starters)
-    assert {each.name for each in folder.iterdir() if each.name.endswith(".yaml")} == {
-        f"{kind}.yaml" for kind in KINDS
-    }
+    assert {each.name for each in folder.iterdir() if each.name.endswith(".yaml")} == {f"{kind}.yaml" for kind in KINDS}
 
 
 @pytest.mark.parametrize(

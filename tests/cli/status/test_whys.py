@@ -9,10 +9,10 @@ import json
 import pytest
 
 from muster.strategies.platform.seats import Seat, format_seats
-from muster.webhook.cli.stories import tellings, whys
+from muster.webhook.cli import diagnosis, job_status
 from muster.webhook.controllers import guards, trainings
 from muster.webhook.controllers.trainings import Report
-from tests.cli.stories.recordings import NAMES, container, event, gathered
+from tests.cli.status.recordings import NAMES, container, event, gathered
 
 RECORDED = {
     "crashes": (
@@ -38,8 +38,8 @@ RECORDED = {
 
 
 def told(found):
-    why = tellings.tell(found).why
-    return why.phase, why.code, why.text
+    status = job_status.of(found)
+    return status["phase"], status["why"]["code"], status["why"]["text"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -265,7 +265,7 @@ def test_a_job_has_its_sentence(name):
 
 def test_every_answer_of_the_table_but_rare_ones_is_given_here():
     given = {code for _, code, _ in (*RECORDED.values(), *(expected for _, expected in CASES.values()))}
-    assert {each.code for each in whys.TABLE} - given == {"gated", "restarting"}
+    assert {each.code for each in diagnosis.TABLE} - given == {"gated", "restarting"}
 
 
 def test_a_gate_of_others_and_a_restart_are_told():
@@ -285,7 +285,7 @@ def test_a_training_that_runs_with_another_size_says_so():
 def test_no_secret_is_in_last_words_or_in_what_others_said(secret):
     ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": f"cannot log in with {secret}"}}
     found = container(gathered("unschedulable"), BACK_OFF, ended)
-    said = json.dumps(dataclasses.asdict(tellings.tell(found)))
+    said = json.dumps(job_status.of(found))
     assert "log in with" in said
     assert secret.rpartition("=")[2] not in said
 
@@ -295,7 +295,7 @@ def test_a_secret_of_the_environment_is_not_quoted_though_it_looks_like_a_word()
         gathered("unschedulable"), BACK_OFF, {"terminated": {"exitCode": 1, "message": "bad key: zebra7stripes"}}
     )
     found.pods[0]["spec"]["containers"][0]["env"] = [{"name": "WANDB_API_KEY", "value": "zebra7stripes"}]
-    assert "zebra7stripes" not in json.dumps(dataclasses.asdict(tellings.tell(found)))
+    assert "zebra7stripes" not in json.dumps(job_status.of(found))
 
 
 def test_what_is_quoted_is_short():

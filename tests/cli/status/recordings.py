@@ -12,14 +12,14 @@ import datetime
 import json
 from pathlib import Path
 
-from muster.webhook.cli.stories.gathered import Gathered
+from muster.webhook.cli.observed import Observed
 
 FOLDER = Path(__file__).parent / "recorded"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
 def documents(name):
-    """The objects of a job, by the member of `Gathered`."""
+    """The objects of a job, by the member of `Observed`."""
     return json.loads((FOLDER / f"{name}.json").read_text())
 
 
@@ -27,7 +27,7 @@ def gathered(name, **changes):
     """What a cluster has about a job."""
     found = documents(name)
     now = datetime.datetime.fromisoformat(found.pop("now"))
-    return dataclasses.replace(Gathered("recorded", name, now, **found), **changes)
+    return dataclasses.replace(Observed("recorded", name, now, **found), **changes)
 
 
 def container(found, state, last=None, restarts=0):

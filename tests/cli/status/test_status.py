@@ -10,8 +10,8 @@ import pytest
 
 from muster.webhook.cli.commands import status
 from muster.webhook.cluster import live, transports
-from tests.cli.stories import recordings
-from tests.cli.stories.recordings import event
+from tests.cli.status import recordings
+from tests.cli.status.recordings import event
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import trails
