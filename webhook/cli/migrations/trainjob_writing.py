@@ -1,21 +1,27 @@
-"""Targets: writes a TrainJob, and a runtime beside it where no shipped one can hold the job.
+"""Writes a TrainJob, and a runtime beside it where no shipped one can hold the job, as YAML with comments.
 
 The shipped runtime is `torch-distributed`, which Trainer and Muster both have. All that `runtimePatches` cannot say
-(other members of the pod, restarts, retries, gangs) needs a runtime of the job's own.
+(other members of the pod, restarts, retries, gangs) needs a runtime of the job's own. What has no equivalent stands at
+the head, before the first document; what changed its meaning is a comment at its place.
+
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from muster.strategies.documents import names, overrides
 from muster.webhook import kubeyaml
-from muster.webhook.cli.migrations import reading
-from muster.webhook.cli.migrations.notes import Notes, Unmigrated
-from muster.webhook.cli.migrations.pods import Replica
+from muster.webhook.cli import problems
+from muster.webhook.cli.migrations import migration_notes
+from muster.webhook.cli.migrations.migration_notes import Migrated, Note, Notes, Unmigrated
+from muster.webhook.cli.migrations.pod_templates import Replica
+from muster.webhook.kubeyaml.positions import Passage
 
 __all__ = [
     "TRAINER",
@@ -28,6 +34,7 @@ __all__ = [
     "policies",
     "runtime",
     "single",
+    "text",
 ]
 
 TRAINER = f"{names.TRAINER_GROUP}/v1alpha1"
@@ -74,22 +81,22 @@ class Framework:
 def policies(document: Mapping[str, Any], notes: Notes, size: int) -> Policies:
     """Read `spec.runPolicy` of a job with a number of pods."""
     at = ("spec", "runPolicy")
-    found = Policies(backoff=reading.field(document, int, *at, "backoffLimit"))
+    found = Policies(backoff=migration_notes.field(document, int, *at, "backoffLimit"))
     for member in ("suspend", "activeDeadlineSeconds", "managedBy"):
-        value = reading.section(document, *at).get(member)
+        value = migration_notes.section(document, *at).get(member)
         if value is not None and value not in _OPERATORS:
             found.spec[member] = value
     gang = (*at, "schedulingPolicy")
-    queue = reading.string(document, *gang, "queue")
-    wait = reading.field(document, int, *gang, "scheduleTimeoutSeconds")
-    least = reading.field(document, int, *gang, "minAvailable")
+    queue = migration_notes.string(document, *gang, "queue")
+    wait = migration_notes.field(document, int, *gang, "scheduleTimeoutSeconds")
+    least = migration_notes.field(document, int, *gang, "minAvailable")
     if least is not None and least != size:
         text = f"Trainer starts a gang when all of its {size} pods fit, and not when {least} do."
         notes.lost("spec.runPolicy.schedulingPolicy.minAvailable", text)
-    found.priority = reading.string(document, *gang, "priorityClass")
+    found.priority = migration_notes.string(document, *gang, "priorityClass")
     if queue:
         found.gang, found.annotations = {"volcano": {}}, {"scheduling.volcano.sh/queue-name": queue}
-    elif reading.section(document, *gang):
+    elif migration_notes.section(document, *gang):
         found.gang = {"coscheduling": {"scheduleTimeoutSeconds": wait} if wait is not None else {}}
     return found
 
@@ -100,11 +107,11 @@ def metadata(document: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         Unmigrated: it has no name, on which the addresses of its pods depend.
     """
-    if not reading.string(document, "metadata", "name"):
+    if not migration_notes.string(document, "metadata", "name"):
         raise Unmigrated("metadata.name: the addresses of the pods depend on it; write a name")
     found = {each: document["metadata"].get(each) for each in ("name", "namespace", "labels", "annotations")}
     if found["annotations"]:
-        annotations = reading.section(document, "metadata", "annotations")
+        annotations = migration_notes.section(document, "metadata", "annotations")
         found["annotations"] = {each: value for each, value in annotations.items() if each != _APPLIED}
     return {each: value for each, value in found.items() if value}
 
@@ -231,3 +238,64 @@ def _implied(member: str, container: Mapping[str, Any]) -> bool:
         floats = "@" not in image and (":" not in image or image.endswith(":latest"))
         return bool(value == ("Always" if floats else "IfNotPresent"))
     return member == "ports" and all(str(each.get("name", "")).endswith("job-port") for each in value)
+
+
+_RUNTIME = "runtime: "
+_WIDTH = 120
+_LEAST = 40  # characters of a comment that stands far inside
+
+
+def text(migrated: Migrated, title: str) -> str:
+    """Return the documents as YAML with comments.
+
+    Args:
+        migrated: the documents and the notes about them.
+        title: what they were made from, for people.
+    """
+    head = _comment(f"Migrated by muster from {title}.")
+    if migrated.lost:
+        head += _comment("No equivalent in a TrainJob:")
+        head += [line for each in migrated.lost for line in _comment(_said(each), begin="- ")]
+    *_, job = migrated.documents
+    placed: dict[int, list[tuple[tuple[str | int, ...], Note]]] = defaultdict(list)
+    for note in migrated.notes:
+        if note.fate == "changed":
+            number, path = _place(note, migrated.documents, job)
+            placed[number].append((path, note))
+    bodies = [_commented(kubeyaml.dump(each), placed[number]) for number, each in enumerate(migrated.documents)]
+    return "".join(head) + "---\n".join(bodies)
+
+
+def _place(note: Note, documents: list[dict[str, Any]], job: Mapping[str, Any]) -> tuple[int, tuple[str | int, ...]]:
+    """Return the document of a note and the path of its comment; its reference where there is no runtime."""
+    last = len(documents) - 1
+    if not note.to.startswith(_RUNTIME):
+        return last, _path(note.to)
+    if documents[0] is job:
+        return last, ("spec", "runtimeRef")
+    return 0, _path(note.to.removeprefix(_RUNTIME))
+
+
+def _path(written: str) -> tuple[str | int, ...]:
+    return tuple(int(each) if each.isdecimal() else each for each in written.split("."))
+
+
+def _commented(body: str, notes: Iterable[tuple[tuple[str | int, ...], Note]]) -> str:
+    passage = Passage(body, 0, len(body), 1)
+    inserted: dict[int, list[str]] = defaultdict(list)
+    for path, note in notes:
+        spot = passage.find(path)
+        inserted[spot.line] += _comment(_said(note), spot.column - 1)
+    lines = body.splitlines(keepends=True)
+    return "".join("".join(inserted.get(number, ())) + line for number, line in enumerate(lines, 1))
+
+
+def _said(note: Note) -> str:
+    return f"{note.member}: {note.text}"
+
+
+def _comment(line: str, indent: int = 0, begin: str = "") -> list[str]:
+    margin, width = f"{' ' * indent}# ", max(_WIDTH, indent + _LEAST)
+    rest = margin + " " * len(begin)
+    found = textwrap.wrap(problems.one_line(line), width, initial_indent=margin + begin, subsequent_indent=rest)
+    return [f"{each}\n" for each in found]

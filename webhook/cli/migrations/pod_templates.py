@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from muster.strategies.documents import quantities
-from muster.webhook.cli.migrations import reading
-from muster.webhook.cli.migrations.notes import Notes, Unmigrated, path
+from muster.webhook.cli.migrations import migration_notes
+from muster.webhook.cli.migrations.migration_notes import Notes, Unmigrated, path
 
 __all__ = ["Renamed", "Replica", "drop_env", "merge", "read", "readdress", "rename", "set_env", "uses"]
 
@@ -75,23 +75,23 @@ def read(
     """
     named = {role.lower(): role for role in roles}
     found = []
-    for name in reading.section(document, "spec", member):
+    for name in migration_notes.section(document, "spec", member):
         at = ("spec", member, name)
         role = named.get(name.lower())
         if role is None:
             raise Unmigrated(
                 f"{path(at)}: a TrainJob has one kind of node, and no role {name}; write a JobSet with one replicated "
-                f"job for each of {', '.join(reading.section(document, 'spec', member))}"
+                f"job for each of {', '.join(migration_notes.section(document, 'spec', member))}"
             )
-        count = reading.integer(document, *at, "replicas", default=1)
-        template = copy.deepcopy(reading.section(document, *at, "template"))
-        about = reading.section(template, "metadata")  # written by Go, it has a creationTimestamp of null
+        count = migration_notes.integer(document, *at, "replicas", default=1)
+        template = copy.deepcopy(migration_notes.section(document, *at, "template"))
+        about = migration_notes.section(template, "metadata")  # written by Go, it has a creationTimestamp of null
         about = {each: value for each, value in about.items() if value}
         template = {**({"metadata": about} if about else {}), "spec": template.get("spec")}
         _put_main_first(template, path((*at, "template")), container)
         template["spec"].pop("restartPolicy", None)
         if count > 0:
-            policy = reading.string(document, *at, "restartPolicy") or restarts.get(role, "Never")
+            policy = migration_notes.string(document, *at, "restartPolicy") or restarts.get(role, "Never")
             found.append(Replica(role, path(at), count, policy, template))
     if not found:
         raise Unmigrated(f"spec.{member}: has no replica with a pod; write {' or '.join(roles)}")
@@ -99,8 +99,8 @@ def read(
 
 
 def _put_main_first(template: dict[str, Any], at: str, wanted: str) -> None:
-    spec = reading.section(template, "spec")
-    containers = reading.objects(spec.get("containers"), f"{at}.spec.containers")
+    spec = migration_notes.section(template, "spec")
+    containers = migration_notes.objects(spec.get("containers"), f"{at}.spec.containers")
     found = next((each for each in containers if each.get("name") == wanted or not wanted), None)
     if found is None:
         missing = f"no container has the name {wanted}, which the operator looks for" if containers else "is empty"
@@ -108,18 +108,21 @@ def _put_main_first(template: dict[str, Any], at: str, wanted: str) -> None:
     _check(spec, f"{at}.spec")
     found["name"] = "node"
     template["spec"] = {**spec, "containers": [found, *(each for each in containers if each is not found)]}
-    reading.section(template, "metadata", "labels"), reading.section(template, "metadata", "annotations")
+    (
+        migration_notes.section(template, "metadata", "labels"),
+        migration_notes.section(template, "metadata", "annotations"),
+    )
 
 
 def _check(value: Mapping[str, Any], at: str) -> None:
     """Raise where a part of a pod that is looked at has another type than in Kubernetes."""
     for member in ("command", "args"):
-        reading.field(value, list, member)
+        migration_notes.field(value, list, member)
     for member in ("requests", "limits"):
-        reading.section(value, "resources", member)
+        migration_notes.section(value, "resources", member)
     for member, key in _KEYS.items():
-        for number, each in enumerate(reading.objects(value.get(member), f"{at}.{member}")):
-            reading.field(each, int if key == "containerPort" else str, key)
+        for number, each in enumerate(migration_notes.objects(value.get(member), f"{at}.{member}")):
+            migration_notes.field(each, int if key == "containerPort" else str, key)
             _check(each, f"{at}.{member}[{number}]")
 
 
