@@ -20,11 +20,11 @@ from muster.webhook.admission import answers, decisions, governors, guards, revi
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
 from muster.webhook.audit.redaction import doors
-from muster.webhook.cli import beside, gathering, offline, schemas, selections, unlabelled
+from muster.webhook.cli import beside, gathering, offline, rule_selection, schemas, unlabelled
 from muster.webhook.cli.beside import Inputs
 from muster.webhook.cli.gathering import GatheredCluster
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.cli.selections import Selection
+from muster.webhook.cli.rule_selection import Selection
 from muster.webhook.cluster import readers
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Source, Unreadable
@@ -57,7 +57,7 @@ class Case:
     settled: frozenset[tuple[str, str]] = frozenset()
     notes: tuple[str, ...] = ()
     predicted: bool = False
-    selection: Selection = selections.ALL
+    selection: Selection = rule_selection.ALL
     ending: Mapping[str, object] = field(default_factory=dict)
 
     @property

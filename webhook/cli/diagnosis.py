@@ -13,7 +13,8 @@ from muster.strategies.documents import names
 from muster.strategies.documents.loose import items, member
 from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
 from muster.webhook.cli.observed import Document, Observed, condition, containers, seconds_since
-from muster.webhook.cli.wording import age, last_words, listed, plural, quoted
+from muster.webhook.cli.problems import age, plural
+from muster.webhook.cli.quotations import last_words, listed, quoted
 from muster.webhook.controllers.guards import Verdict
 
 __all__ = ["TABLE", "Diagnosis", "claims", "diagnose", "holders", "is_gated", "seats", "waits_for"]

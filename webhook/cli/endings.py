@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 from muster.strategies.documents.findings import Severity
 from muster.strategies.launches.worlds import World
 from muster.webhook.audit.records import BOOKKEEPING
-from muster.webhook.cli import wording
+from muster.webhook.cli import problems
 from muster.webhook.cli.cases import Case
 
 __all__ = ["Ending", "end"]
@@ -60,13 +60,13 @@ def _todo(case: Case) -> str:
     if case.failure:
         return "no decision could be made; see the failure above"
     if errors:
-        told = f"{wording.plural(errors, 'error')} to mend"
-        told += f" and {wording.plural(warnings, 'warning')} to read" if warnings else ""
+        told = f"{problems.plural(errors, 'error')} to mend"
+        told += f" and {problems.plural(warnings, 'warning')} to read" if warnings else ""
         passes = "its missing label" if case.is_unlabelled else f"mode {case.mutated.mode.value}"
         return f"{told}; {'the cluster refuses this job' if case.refused else f'{passes} lets this job pass'}"
     if _unmade(case):
         return f"mode {case.mutated.mode.value} makes none of the changes above, so the job runs without them"
-    return f"{wording.plural(warnings, 'warning')} to read; the job passes" if warnings else ""
+    return f"{problems.plural(warnings, 'warning')} to read; the job passes" if warnings else ""
 
 
 def _unseen(case: Case) -> str:

@@ -18,7 +18,7 @@ from muster.strategies.trainer import predictions
 from muster.webhook.admission import policies
 from muster.webhook.admission.policies import Mode
 from muster.webhook.audit.redaction import doors
-from muster.webhook.cli import endings, launchlines, wording
+from muster.webhook.cli import endings, findings_report, launchlines
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cli.endings import Ending
 from muster.webhook.cluster.readers import Ref
@@ -59,7 +59,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "refused": case.refused,
         "changes": [_change(change) for change in decision.changes],
         "unchanged": _unchanged(case),
-        "findings": wording.findings(case),
+        "findings": findings_report.findings(case),
         "failure": case.failure or None,
         "ending": _ending(case, job, before if case.predicted else None),
     }

@@ -10,7 +10,7 @@ from muster.strategies.launches import sites, topologies, worlds
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.sites import Site
 from muster.strategies.launches.worlds import World
-from muster.webhook.cli import wording
+from muster.webhook.cli import problems
 
 __all__ = ["describe", "measure", "shown", "unread"]
 
@@ -94,7 +94,7 @@ def _nodes(world: World) -> str:
     low, colon, high = world.launch.values.get("nnodes", "").partition(":")
     if world.nodes is None and colon and low.isdecimal() and high.isdecimal():
         return f"{low[:_DIGITS]} to {high[:_DIGITS]} nodes"
-    return "an unknown number of nodes" if world.nodes is None else wording.plural(world.nodes, "node")
+    return "an unknown number of nodes" if world.nodes is None else problems.plural(world.nodes, "node")
 
 
 def _counts(job: Job) -> bool:

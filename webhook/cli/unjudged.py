@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.strategies.documents import loose
-from muster.webhook.cli import cases, unlabelled, wording
+from muster.webhook.cli import cases, problems, unlabelled
 from muster.webhook.cli.cases import Case
 from muster.webhook.kubeyaml.sources import Origin, Source
 
@@ -124,7 +124,7 @@ def counted(found: Iterable[Unjudged]) -> Iterator[str]:
     named = Counter(one.what for one in each if one.what)
     if named:
         told = ", ".join(f"{count} {what}" for what, count in named.items())
-        yield f"{wording.plural(sum(named.values()), 'document')} not judged ({told})"
+        yield f"{problems.plural(sum(named.values()), 'document')} not judged ({told})"
     ignored = len(each) - sum(named.values())
     if ignored:
-        yield f"{wording.plural(ignored, 'other document')} ignored"
+        yield f"{problems.plural(ignored, 'other document')} ignored"

@@ -19,7 +19,7 @@ from muster.webhook import kubeyaml
 from muster.webhook.audit import records
 from muster.webhook.audit.log import files
 from muster.webhook.audit.reading import follows, queries, verification
-from muster.webhook.cli import problems, wording
+from muster.webhook.cli import problems
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import jsons, sources
 
@@ -106,8 +106,8 @@ def _verify(args: argparse.Namespace) -> int:
         for problem in verification.verify(lines_seen, expected, restarts=args.restarts, name=name):
             broken += 1
             print(problems.one_line(problem))
-        print(problems.one_line(f"{name}: {wording.plural(next(counted), 'line')} read"), file=sys.stderr)
-    wording.warn([f"{wording.plural(broken, 'problem')} found" if broken else "the chain is intact"])
+        print(problems.one_line(f"{name}: {problems.plural(next(counted), 'line')} read"), file=sys.stderr)
+    problems.warn([f"{problems.plural(broken, 'problem')} found" if broken else "the chain is intact"])
     return problems.FOUND if broken else problems.CLEAN
 
 
@@ -166,9 +166,9 @@ class _Counted:
         """Print on stderr how many lines have no record, and where the first one is."""
         if self._first:
             first = self._first
-            count = wording.plural(self._count, "line")
+            count = problems.plural(self._count, "line")
             text = f"muster: {count} without a record, the first at {first.file}:{first.line}: {first.problem}"
-            wording.warn([problems.one_line(text)])
+            problems.warn([problems.one_line(text)])
 
 
 def _is_wanted(record: records.Sealed, args: argparse.Namespace) -> bool:

@@ -12,7 +12,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from muster.webhook.cli import cases, gathering, problems, wording
+from muster.webhook.cli import cases, findings_report, gathering, problems
 from muster.webhook.cli.cases import Setup
 from muster.webhook.cli.commands import explain
 from muster.webhook.kubeyaml import sources
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     print("\nWith `--learning_rte=2e-5 --bf16=true --fp16=true` it is refused at once, with all its errors,")
     print("instead of failing after its pods were scheduled (`muster check`):\n")
     wrong = _setup(_JOB.replace(_ARGS, _WRONG_ARGS))
-    for line in wording.lines(wrong.decide(wrong.sources[0])):
+    for line in findings_report.lines(wrong.decide(wrong.sources[0])):
         print(line)
     print("\nNow you, and then with a job of your own:\n")
     for command in ("demo --job >", "explain", "check", "render -o diff"):

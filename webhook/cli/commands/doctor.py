@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from muster.webhook.cli import problems, wording
+from muster.webhook.cli import problems
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import live, transports
 from muster.webhook.doctor import examinations, expectations
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         for each in found:
             print(_line(each))
-    wording.warn([_summary(options, found)])
+    problems.warn([_summary(options, found)])
     return _CODES[verdict]
 
 

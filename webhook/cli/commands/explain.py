@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from muster.webhook.audit.records import BOOKKEEPING
-from muster.webhook.cli import cases, envelopes, explanations, jobsets, problems, tables
+from muster.webhook.cli import cases, explanations, jobsets, problems, tables
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.kubeyaml import jsons
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     setup.require_readable()
     if args.output == "json":
         decided = list(sections(setup, with_jobsets=args.jobset))
-        print(jsons.dump(envelopes.listed("explain", _explained(decided, setup))))
+        print(jsons.dump(problems.versioned("explain", _explained(decided, setup))))
     else:
         decided = show(setup, with_jobsets=args.jobset, full=args.full)
     if not decided:

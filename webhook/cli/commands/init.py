@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from muster.webhook.cli import cases, gathering, problems, starters, wording
+from muster.webhook.cli import cases, findings_report, gathering, problems, starters
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import sources
@@ -24,9 +24,9 @@ def run(args: argparse.Namespace) -> int:
     text = starters.text(args.kind, wish)
     decided = _decided(str(args.write or f"{args.kind}.yaml"), text)
     for case in decided:
-        wording.warn(wording.lines(case))
+        problems.warn(findings_report.lines(case))
     if any(case.errors or case.failure for case in decided):
-        wording.warn(["muster: nothing was written, because of the errors above; ask for another job"])
+        problems.warn(["muster: nothing was written, because of the errors above; ask for another job"])
         return problems.FOUND
     if args.write is None:
         sys.stdout.write(text)
@@ -49,4 +49,4 @@ def _write(path: Path, text: str, *, force: bool) -> None:
         raise CommandError(f"{path}: exists already and was not changed; --force replaces it") from error
     except OSError as error:
         raise CommandError(f"{path}: cannot be written: {error.strerror or error}") from error
-    wording.warn([f"muster: wrote {path}; read it, then `muster explain {path}` says what becomes of it"])
+    problems.warn([f"muster: wrote {path}; read it, then `muster explain {path}` says what becomes of it"])

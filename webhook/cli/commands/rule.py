@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.webhook import catalogue
 from muster.webhook.catalogue import Rule
-from muster.webhook.cli import envelopes, problems, tables
+from muster.webhook.cli import problems, tables
 from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     if found is None:
         raise problems.CommandError(_unknown(wanted))
     if args.output == "json":
-        print(jsons.dump({"schema": envelopes.schema("rule"), **_object(wanted, found[0])}))
+        print(jsons.dump({"schema": problems.schema("rule"), **_object(wanted, found[0])}))
     else:
         print("\n".join(_explain(wanted, *found)))
     return problems.CLEAN
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 def _list(listed: list[str], output: str) -> int:
     rules = catalogue.load()
     if output == "json":
-        print(jsons.dump(envelopes.listed("rules", [_object(each, rules[each]) for each in listed])))
+        print(jsons.dump(problems.versioned("rules", [_object(each, rules[each]) for each in listed])))
         return problems.CLEAN
     for number, group in enumerate(dict.fromkeys(each.partition("/")[0] for each in listed)):
         rows = [(each, rules[each]) for each in listed if each.partition("/")[0] == group]

@@ -15,7 +15,7 @@ from muster.webhook import backoffs
 from muster.webhook.audit.log import files
 from muster.webhook.audit.reading import queries
 from muster.webhook.audit.records import Sealed
-from muster.webhook.cli import envelopes, job_status, observed, problems, tables
+from muster.webhook.cli import job_status, observed, problems, tables
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cli.job_status import Status
 from muster.webhook.cluster import live, transports
@@ -74,7 +74,7 @@ def _nothing(args: argparse.Namespace, namespace: str) -> int:
 
 def _show(args: argparse.Namespace, found: Sequence[Status]) -> None:
     if args.output == "json":
-        items = envelopes.listed("status", found)
+        items = problems.versioned("status", found)
         print(jsons.dump(items if args.job is None or args.all_namespaces else items[0]))
         return
     for line in _lines(args, found):
@@ -132,11 +132,11 @@ class _Screen:
         for key, (status, brief) in now.items():
             if self._said.get(key) != brief:
                 self._said[key] = brief
-                item = envelopes.listed("status", [status])[0]
+                item = problems.versioned("status", [status])[0]
                 _say(jsons.dump(item, indent=None) if self._is_json else brief)
         for namespace, name in [key for key in self._said if key not in now]:
             del self._said[namespace, name]
-            gone = {"schema": envelopes.schema("status"), "namespace": namespace, "name": name, "phase": "Gone"}
+            gone = {"schema": problems.schema("status"), "namespace": namespace, "name": name, "phase": "Gone"}
             _say(jsons.dump(gone, indent=None) if self._is_json else f"{namespace}/{name}: gone")
 
     def lost(self, error: transports.TransportError, backoff: backoffs.Backoff) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from muster.strategies.plugins.registry import Registered
-from muster.webhook.cli import cases, envelopes, packages, problems, tables, wording
+from muster.webhook.cli import cases, packages, problems, tables
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import jsons
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     entries = [_entry(each) for each in cases.policy(None).registry]
     if args.output == "json":
-        print(jsons.dump(envelopes.listed("strategies", entries)))
+        print(jsons.dump(problems.versioned("strategies", entries)))
     else:
         rows = [(each["framework"], each["version"], each["origin"], each["description"]) for each in entries]
         headers = ("FRAMEWORK", "VERSION", "ORIGIN", "WHAT IT DOES")
@@ -57,7 +57,7 @@ def _write(args: argparse.Namespace) -> int:
         raise CommandError(f"{folder}: exists already and was not changed; give another one with --folder") from error
     except OSError as error:
         raise CommandError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    wording.warn([f"muster: wrote {folder}; its README.md says how to test and to install it"])
+    problems.warn([f"muster: wrote {folder}; its README.md says how to test and to install it"])
     return problems.CLEAN
 
 

@@ -1,9 +1,15 @@
-"""Forms: what the files of a case may hold; each fault has the file, line and column where it stands."""
+"""The files of a team's own cases for `muster test`: which there are, what they may hold, and what they say.
+
+Each fault has the file, line and column where it stands. The format is in docs/team-tests.md.
+
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +18,22 @@ from muster.webhook import kubeyaml
 from muster.webhook.admission.policies import Mode
 from muster.webhook.kubeyaml.positions import Passage
 
-__all__ = ["DECISIONS", "EXPECTED", "SETTINGS", "Fault", "FaultError", "Form", "read"]
+__all__ = [
+    "DECISIONS",
+    "EXPECTATION",
+    "EXPECTED",
+    "JOB",
+    "OLD",
+    "SETTINGS",
+    "SETTINGS_FILE",
+    "Fault",
+    "FaultError",
+    "Form",
+    "Settings",
+    "find",
+    "read_form",
+    "settings",
+]
 
 DECISIONS = ("patched", "unchanged", "denied", "skipped", "error")
 """What a case may expect of a job: it is changed, not changed or refused, or Muster is off or cannot decide."""
@@ -65,7 +86,7 @@ class FaultError(Exception):
         self.faults = faults
 
 
-def read(path: Path, form: Mapping[str, Form]) -> dict[str, Any]:
+def read_form(path: Path, form: Mapping[str, Form]) -> dict[str, Any]:
     """Return the object that a file holds; an empty file holds an empty one.
 
     Raises:
@@ -110,7 +131,7 @@ def _text(path: Path) -> str:
 
 def _faults(form: Form, value: Any, place: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if isinstance(form, Mapping):
-        yield from _object(form, value, place)
+        yield from _object_faults(form, value, place)
     elif isinstance(form, list):
         if not isinstance(value, list):
             yield place, f"{_named(place)}{_shown(value)}: must be a list"
@@ -124,7 +145,7 @@ def _faults(form: Form, value: Any, place: tuple[str | int, ...]) -> Iterator[tu
         yield place, f"{_named(place)}{_shown(value)}: must be a text"
 
 
-def _object(
+def _object_faults(
     form: Mapping[str, Form], value: Any, place: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if not isinstance(value, dict):
@@ -158,3 +179,74 @@ def _either(words: tuple[str, ...]) -> str:
 def _meant(word: Any, known: tuple[str, ...]) -> str:
     near = difflib.get_close_matches(word[:_SHOWN], known, 1) if isinstance(word, str) else []
     return f"; did you mean {near[0]}?" if near else ""
+
+
+JOB, OLD, EXPECTATION, SETTINGS_FILE = "job.yaml", "old.yaml", "expected.yaml", "case.yaml"
+"""The files of a case; only the first two of a JobSet or TrainJob are Kubernetes objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a case is decided with.
+
+    Attributes:
+        namespace: of objects that name none.
+        config: the service's configuration file.
+        runtimes: files and folders, instead of the runtimes that come with Muster.
+        objects: files and folders with further objects of the cluster.
+    """
+
+    namespace: str = "default"
+    config: Path | None = None
+    runtimes: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+
+
+def find(roots: Iterable[Path]) -> list[Path]:
+    """Return the folders of all cases below the roots, each once: those with a job or an expectation.
+
+    Raises:
+        FaultError: a root is not a folder.
+    """
+    found: dict[Path, None] = {}
+    for root in roots:
+        if not root.is_dir():
+            why = "is not a folder; name the folder of a case, or one with cases in it" if root.exists() else ""
+            raise FaultError(Fault(str(root), 0, 0, why or "does not exist"))
+        inside = {path.parent for name in (JOB, EXPECTATION) for path in root.rglob(name)}
+        found |= dict.fromkeys(sorted(inside))
+    return list(found)
+
+
+def settings(case: Path, roots: Iterable[Path]) -> Settings:
+    """Return the settings of a case: of its own case.yaml, then of the folders above, key by key.
+
+    Above the root that was named, folders count as long as each has a case.yaml.
+
+    Raises:
+        FaultError: one of the files cannot be used.
+    """
+    out: dict[str, Any] = {}
+    for folder in _above(case, list(roots)):
+        path = folder / SETTINGS_FILE
+        if path.is_file():
+            read = read_form(path, SETTINGS)
+            out = {**{key: _placed(key, value, folder) for key, value in read.items()}, **out}
+    return Settings(**out)
+
+
+def _above(case: Path, roots: list[Path]) -> Iterator[Path]:
+    within = [root for root in roots if case == root or root in case.parents]
+    root = min(within, key=lambda each: len(each.parts), default=case)
+    yield case
+    yield from (parent for parent in case.parents if parent == root or root in parent.parents)
+    yield from itertools.takewhile(lambda each: (each / SETTINGS_FILE).is_file(), root.resolve().parents)
+
+
+def _placed(key: str, value: Any, folder: Path) -> Any:
+    """Return a setting; paths are those of the folder in which they are written."""
+    if key == "namespace":
+        return value
+    if key == "config":
+        return folder / value
+    return tuple(str(folder / each) for each in value)

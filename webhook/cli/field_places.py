@@ -1,4 +1,4 @@
-"""Places: where in a file the field is written that a finding is about.
+"""Where in a file the field is written that a finding is about.
 
 A finding names a field of the object as it was given, or as the cluster would store it. Muster may have added that
 field, or have replaced the list that it is in. What is pointed at is then the nearest part that the user wrote.
@@ -14,7 +14,7 @@ from muster.strategies.documents.paths import Path
 from muster.webhook.cli.cases import Case
 from muster.webhook.kubeyaml.positions import Spot
 
-__all__ = ["at", "of_case", "of_field", "of_finding"]
+__all__ = ["of_field", "of_finding"]
 
 _WORDS = {"command": "args", "args": "command"}  # Muster may move a word from one to the other
 
@@ -35,7 +35,7 @@ def of_field(case: Case, field: str, value: Any = None) -> Spot | None:
         value: what the field holds, to tell words of the user's command from those that Muster wrote.
     """
     if case.predicted:
-        return of_case(case)
+        return case.source.find(())
     written = case.source.document
     path = paths.nearest(written, field)
     is_there = paths.locate(written, field) == path
@@ -44,17 +44,6 @@ def of_field(case: Case, field: str, value: Any = None) -> Spot | None:
         ways = (path, _followed(written, case.document, field), _moved(written, case.document, field))
         path = max(ways, key=len)
     return case.source.find(path)
-
-
-def of_case(case: Case) -> Spot | None:
-    """Return line and column of the object itself; None where it is not from a text."""
-    return case.source.find(())
-
-
-def at(case: Case, spot: Spot | None) -> str:
-    """Return `FILE:LINE:COLUMN`, as compilers write it; `FILE:doc N` where the object is not from a text."""
-    origin = case.source.origin
-    return f"{origin.file}:{spot.line}:{spot.column}" if spot is not None else str(origin)
 
 
 def _holds(written: Any, value: Any) -> bool:

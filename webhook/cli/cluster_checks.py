@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from muster.webhook.cli import cases, dry_runs, problems, wording
+from muster.webhook.cli import cases, dry_runs, problems
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import kinds, listings, live, readers, trainers, transports, writes
@@ -59,7 +59,7 @@ async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
             asking.warnings.update(asked.warnings)
     finally:
         await sender.close()
-    wording.warn(f"muster: {problems.one_line(each)}" for each in asking.warnings)
+    problems.warn(f"muster: {problems.one_line(each)}" for each in asking.warnings)
     return setup, decided
 
 
