@@ -12,7 +12,7 @@ import yaml
 
 from muster.strategies.documents import findings
 from muster.webhook import catalogue
-from muster.webhook.cli import commandline, cases, explanations
+from muster.webhook.cli import cases, commandline, explanations
 from muster.webhook.cli.commands import explain
 from tests.support import jobs as made
 from tests.support import rules

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.webhook.cli import commandline, cases, explanations
+from muster.webhook.cli import cases, commandline, explanations
 from muster.webhook.cli.commands import explain
 from tests.cli import jobs
 

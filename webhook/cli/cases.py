@@ -20,7 +20,7 @@ from muster.webhook.admission import answers, decisions, governors, guards, revi
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
 from muster.webhook.audit.redaction import doors
-from muster.webhook.cli import beside, gathering, offline, rule_selection, schemas, unlabelled
+from muster.webhook.cli import beside, file_findings, gathering, rule_selection, schemas
 from muster.webhook.cli.beside import Inputs
 from muster.webhook.cli.gathering import GatheredCluster
 from muster.webhook.cli.problems import CommandError
@@ -191,7 +191,7 @@ class Setup:
         inside = beside.inlined.check(
             source, mutated, self.inputs, lambda other: self._found(source, other, cluster, old)
         )
-        outside = offline.check(source, mutated, cluster, self.inputs)
+        outside = file_findings.check(source, mutated, cluster, self.inputs)
         own, _ = doors.findings((*outside, *inside.findings), (), source.document)
         settled = inside.settled | beside.settled(mutated, validated, self.inputs)
         first, second = answers.without_secrets(mutated), answers.without_secrets(validated)
@@ -216,11 +216,11 @@ class Setup:
     ) -> tuple[Decision, Decision]:
         mutated = evaluate(self._request(source, document, "mutate", old), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
-        launched = unlabelled.framework(mutated) if old is None else ""
+        launched = file_findings.framework(mutated) if old is None else ""
         if not launched:
             return mutated, validated
         assumed = evaluate(dataclasses.replace(validated.request, launched=launched), cluster, self.policy)
-        validated = unlabelled.judged(validated, assumed)
+        validated = file_findings.judged(validated, assumed)
         return dataclasses.replace(mutated, governor=assumed.governor, strategy=assumed.strategy), validated
 
     def require_readable(self) -> None:

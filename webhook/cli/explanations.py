@@ -1,29 +1,37 @@
-"""Explanations: everything that explains one decision, as one value of JSON's types.
+"""Everything that explains one decision, as one value of JSON's types, which all formats of `muster explain` show.
 
-The table and the JSON of `muster explain` both show it, so they cannot differ.
+It says what a job will really run, as Muster read it, and how many ranks that makes. It ends with one sentence, so that
+nobody takes silence for consent. *right*: nothing is open. *open*: Muster cannot see something that decides whether the
+job is right, or does not check it, and the sentence says what that means. *mend*: there are errors to mend or warnings
+to read.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Change, Changes
 from muster.strategies.documents import loose, names, trainjobs
+from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Absent
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import kinds
+from muster.strategies.launches import kinds, sites, topologies, worlds
+from muster.strategies.launches.launches import Launch
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.worlds import World
 from muster.strategies.trainer import predictions
 from muster.webhook.admission import policies
 from muster.webhook.admission.policies import Mode
+from muster.webhook.audit.records import BOOKKEEPING
 from muster.webhook.audit.redaction import doors
-from muster.webhook.cli import endings, findings_report, launchlines
+from muster.webhook.cli import findings_report, problems
 from muster.webhook.cli.cases import Case, Setup
-from muster.webhook.cli.endings import Ending
 from muster.webhook.cluster.readers import Ref
 
-__all__ = ["ending", "explain"]
+__all__ = ["Ending", "ending", "explain"]
 
 
 def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -36,11 +44,9 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
     """
     origin, document, decision = case.source.origin, case.source.document, case.mutated
     metadata, job = loose.member(document, "metadata"), _job(case, setup)
-    world = launchlines.measure(job) if job else None
+    world = _measured(job) if job else None
     return {
-        "file": origin.file,
-        "document": origin.document,
-        "item": origin.item or None,
+        **{key: value for key, value in findings_report.place_of(origin).items() if key != "line"},
         "object": case.title,
         "apiVersion": document["apiVersion"],
         "kind": case.source.kind,
@@ -53,7 +59,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "strategy": _strategy(case),
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
         "launch": _launch(job, document) if job else None,
-        "world": launchlines.shown(world),
+        "world": _world(world),
         "earlier": _earlier(document),
         "decision": decision.verdict,
         "refused": case.refused,
@@ -71,8 +77,8 @@ def ending(case: Case, setup: Setup) -> Ending:
 
 
 def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None) -> Ending:
-    world = launchlines.measure(job) if job else None
-    return endings.end(case, world, before, unread=bool(job and launchlines.unread(job)))
+    world = _measured(job) if job else None
+    return _end(case, world, before, unread=bool(job and _is_unread(job)))
 
 
 def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
@@ -115,7 +121,7 @@ def _because(case: Case, setup: Setup) -> str:
 
 def _launch(job: Job, document: object) -> str | None:
     """Return the launch line without secrets: a terminal is often shown to others, and the log of CI to everybody."""
-    line = launchlines.describe(job)
+    line = _described(job)
     return doors.findings((), (line,), document)[1][0] if line else line
 
 
@@ -196,3 +202,187 @@ def _unlabelled(case: Case) -> str:
     if case.mutated.governor.runtime is None:
         return f"{kind} {name or '(no name)'} was not found, so its framework is not known; see --runtimes"
     return f"{kind} {name} has no label {names.FRAMEWORK_LABEL}, so no strategy applies"
+
+
+_OWN = (
+    "this is a program of your own: Muster gives each node its rank and the coordinator's address by env, and cannot "
+    "see whether the program uses them"
+)
+
+_UNREAD = "Muster cannot read what this launch starts; it sets the rendezvous by env, and can say no more about it"
+
+
+class Ending(TypedDict):
+    """The kind of an ending, and its sentence."""
+
+    kind: Literal["right", "open", "mend"]
+    text: str
+
+
+def _end(case: Case, world: World | None, before: Mapping[str, Any] | None = None, *, unread: bool = False) -> Ending:
+    """Return how the explanation of a case ends.
+
+    Args:
+        case: the job with its decisions.
+        world: what its launch makes, None where that is not known.
+        unread: whether Muster cannot read what its launch starts.
+        before: the explanation of the TrainJob from which a predicted JobSet follows.
+    """
+    todo = _todo(case)
+    if todo:
+        return Ending(kind="mend", text=todo)
+    unseen = _unseen(case)
+    if unseen:
+        return Ending(kind="open", text=unseen)
+    if case.mutated.governor.owner is not None:
+        return _following(case, before)
+    if unread or (world is not None and world.own and world.nodes != 1):
+        return Ending(kind="open", text=_UNREAD if unread else _OWN)
+    return Ending(kind="right", text=_right(case))
+
+
+def _todo(case: Case) -> str:
+    """Return what there is to mend or to read, "" for nothing."""
+    errors, warnings = (_count(case, each) for each in (Severity.ERROR, Severity.WARNING))
+    if case.failure:
+        return "no decision could be made; see the failure above"
+    if errors:
+        told = f"{problems.plural(errors, 'error')} to mend"
+        told += f" and {problems.plural(warnings, 'warning')} to read" if warnings else ""
+        passes = "its missing label" if case.is_unlabelled else f"mode {case.mutated.mode.value}"
+        return f"{told}; {'the cluster refuses this job' if case.refused else f'{passes} lets this job pass'}"
+    if _unmade(case):
+        return f"mode {case.mutated.mode.value} makes none of the changes above, so the job runs without them"
+    return f"{problems.plural(warnings, 'warning')} to read; the job passes" if warnings else ""
+
+
+def _unseen(case: Case) -> str:
+    """Return what Muster cannot see or does not check, "" where it saw everything."""
+    decision = case.mutated
+    framework, registered = decision.governor.framework, decision.strategy
+    if decision.verdict == "skipped":
+        return "Muster is off for this job, so nothing was checked"
+    if framework is None:
+        return "its framework is not known, so its launch was not checked, only what holds for every job"
+    if registered is None or registered.strategy.framework != framework:
+        return f"framework {framework} has no strategy, so its launch was not checked, only what holds for every job"
+    if _count(case, Severity.NOTE):
+        return "nothing that Muster can see is wrong; what it cannot see is in the notes above"
+    return ""
+
+
+def _following(case: Case, before: Mapping[str, Any] | None) -> Ending:
+    """End the section of a JobSet that Trainer makes: its launch is judged where its author reads it."""
+    owner = (case.mutated.governor.owner or {}).get("metadata") or {}
+    if before is None:
+        judged = f"TrainJob {owner.get('name')}, from which Trainer made this JobSet"
+        return Ending(kind="open", text=f"nothing is wrong here; the launch is judged at {judged}")
+    if before["ending"]["kind"] == "right":
+        return Ending(kind="right", text=_right(case))
+    text = "see the end of the TrainJob above; this JobSet adds nothing to it"
+    return Ending(kind=before["ending"]["kind"], text=text)
+
+
+def _right(case: Case) -> str:
+    if any(change.rule not in BOOKKEEPING for change in case.mutated.changes):
+        return "the job is right with the changes above, and nothing is open"
+    return "the job is right as it is, and nothing is open"
+
+
+def _unmade(case: Case) -> bool:
+    changes = [change for change in case.mutated.changes if change.rule not in BOOKKEEPING]
+    return bool(changes) and case.mutated.verdict != "patched"
+
+
+def _count(case: Case, severity: Severity) -> int:
+    return sum(each.severity is severity for each in case.findings)
+
+
+_DIGITS = 9
+_SHOWN = 3  # launches of one shell text
+
+
+def _described(job: Job) -> str | None:
+    """Return the launch of a job after mutation with its size; None for a job without a command line."""
+    site = sites.find_site(job)
+    if site is None or not site.argv:
+        return None
+    return f"{_read_words(site)}{_size(job, site)}"
+
+
+def _measured(job: Job) -> World | None:
+    """Return what the launch of a job makes, None where that is not known."""
+    return worlds.find_world(job) if _counts(job) else None
+
+
+def _is_unread(job: Job) -> bool:
+    """Whether Muster cannot read what a launch starts: an image, a program or a text that it does not know."""
+    site = sites.find_site(job)
+    return site is not None and _counts(job) and (bool(site.reading.unread) or not site.reading.launches)
+
+
+def _world(world: World | None) -> dict[str, Any] | None:
+    """Return a world for JSON."""
+    if world is None:
+        return None
+    return {
+        "nodes": world.nodes,
+        "processesPerNode": world.processes,
+        "worldSize": world.world_size,
+        "mayStartMore": world.own,
+    }
+
+
+def _read_words(site: Site) -> str:
+    """Return the launches that were read inside a wrapper or a shell, else the command line itself."""
+    inside = [launch for launch in site.reading.launches if launch.through]
+    if not inside:
+        return shlex.join(site.argv)
+    told = [f"{_launch_line(launch)}{'' if launch.certain else ', perhaps'}" for launch in inside[:_SHOWN]]
+    more = f"; and {len(inside) - _SHOWN} more" if len(inside) > _SHOWN else ""
+    return f"{'; '.join(told)}{more} (through {', '.join(inside[0].through)})"
+
+
+def _launch_line(launch: Launch) -> str:
+    module = ("-m",) if launch.module else ()
+    target = (launch.target,) if launch.target else ()
+    return shlex.join((*launch.head, *launch.options, *module, *target, *launch.rest))
+
+
+def _size(job: Job, site: Site) -> str:
+    if not _counts(job):
+        return ""
+    world = worlds.find_world(job)
+    if world is not None:
+        return f" ({_sized(world, topologies.pods_of(job))})"
+    reading = site.reading
+    why = reading.unread[0] if reading.unread else "" if reading.launches else "the image decides what it starts"
+    return f" (its size is not known: {why or 'the launches differ'})"
+
+
+def _sized(world: World, pods: int) -> str:
+    if world.fault or world.waits:
+        return "it cannot run as the job asks; see below"
+    if world.own and world.nodes is None:
+        each = "1 node" if pods == 1 else f"each of {pods} nodes"
+        return f"1 process on {each}; the program may start more"
+    if world.nodes is None and world.processes is None:
+        return f"its size is not known: {world.unknown}" if world.unknown else "its size is not known"
+    processes = "an unknown number of processes"
+    if world.processes is not None:
+        processes = f"{world.processes} process{'' if world.processes == 1 else 'es'}"
+    return f"{_nodes(world)} x {processes}{'; the program may start more' if world.may_start_more else ''}"
+
+
+def _nodes(world: World) -> str:
+    low, colon, high = world.launch.values.get("nnodes", "").partition(":")
+    if world.nodes is None and colon and low.isdecimal() and high.isdecimal():
+        return f"{low[:_DIGITS]} to {high[:_DIGITS]} nodes"
+    return "an unknown number of nodes" if world.nodes is None else problems.plural(world.nodes, "node")
+
+
+def _counts(job: Job) -> bool:
+    """Whether the job trains by torch.distributed, so that its size can be told."""
+    if job.kind == "JobSet" and job.owner is None:
+        return job.runtime is None or job.runtime.is_torch
+    return job.runtime is not None and job.runtime.is_torch
