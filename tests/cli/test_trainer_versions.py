@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
-from muster.webhook.cli import main
-from muster.webhook.cli import commandline
+from muster.webhook.cli import commandline, main
 from muster.webhook.cli.schemas import check, known_as, shapes
 from muster.webhook.cluster import trainers
 from muster.webhook.configs import sections

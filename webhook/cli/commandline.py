@@ -48,7 +48,7 @@ def parser(words: Iterable[str] | None = None) -> argparse.ArgumentParser:
     commands = every["commands"]
     named = None if words is None else next((each for each in words if not each.startswith("-")), None)
     added = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for name in [named] if named in commands else commands:
+    for name in [named] if named is not None and named in commands else list(commands):
         _add(added, name, commands[name], every["shared"]).set_defaults(command=name)
     return top
 

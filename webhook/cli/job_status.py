@@ -19,7 +19,7 @@ from muster.webhook.cli.quotations import last_words, listed, quoted
 __all__ = ["GATEWAY", "MANAGED_BY", "TERM", "Status", "brief", "has_ended", "is_wrong", "lines", "of", "summary"]
 
 MANAGED_BY = ("app.kubernetes.io/managed-by", "muster-sessions")
-"""Label of what a Gateway of RL sessions makes (`muster.sessions.platforms.manifests`, which nothing here may import)."""
+"""Label of what a Gateway of RL sessions makes (`sessions/platforms/manifests.py`, which nothing here may import)."""
 GATEWAY = "muster.dev/gateway"
 """Label with the name of the Gateway."""
 TERM = "muster.dev/term"

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words = sys.argv[1:] if argv is None else argv
         args = commandline.parser(words).parse_args(words)
         if argv is None and args.command not in _THREADED:
-            sys.meta_path.insert(0, _Deferring)  # type: ignore[arg-type]  # a class is a finder too
+            sys.meta_path.insert(0, _Deferring)
         code: int = importlib.import_module(f"muster.webhook.cli.commands.{args.command}").run(args)
         sys.stdout.flush()
     except problems.CommandError as error:

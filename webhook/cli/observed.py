@@ -148,10 +148,10 @@ async def one(asked: Asked, namespace: str, name: str) -> Observed | None:
     if not kinds.JOBSET.can_exist(readers.Ref("JobSet", namespace, name)):
         return None
     access = writes.Writes(asked.sender, _DEADLINE)
-    made, sets = [await access.get(kind, namespace, name) for kind in (_TRAINJOB, kinds.JOBSET)]
-    selector = f"{names.JOBSET_NAME_LABEL}={name}"
-    found = await _all(asked, namespace, selector, [made] if made else [], [sets] if sets else [], {(namespace, name)})
-    return next((each for each in found if each.name == name), None)
+    found = [await access.get(kind, namespace, name) for kind in (_TRAINJOB, kinds.JOBSET)]
+    objects = [{(namespace, name): each} if each else {} for each in found]
+    observed = await _all(asked, namespace, f"{names.JOBSET_NAME_LABEL}={name}", objects, {(namespace, name)})
+    return next((each for each in observed if each.name == name), None)
 
 
 async def every(asked: Asked, namespace: str) -> list[Observed]:
@@ -160,14 +160,23 @@ async def every(asked: Asked, namespace: str) -> list[Observed]:
     Raises:
         TransportError: the API server did not answer, or refuses to show jobs.
     """
-    made, sets = [await _listed(asked, kind, namespace) for kind in (_TRAINJOB, kinds.JOBSET)]
-    return await _all(asked, namespace, names.JOBSET_NAME_LABEL, made, sets, set())
+    found = [await _listed(asked, kind, namespace) for kind in (_TRAINJOB, kinds.JOBSET)]
+    objects = [{_key(each): each for each in documents} for documents in found]
+    return await _all(asked, namespace, names.JOBSET_NAME_LABEL, objects, set())
 
 
 async def _all(
-    asked: Asked, namespace: str, selector: str, made: list[Any], sets: list[Any], looked_for: set[_Key]
+    asked: Asked, namespace: str, selector: str, objects: Sequence[Mapping[_Key, Document]], looked_for: set[_Key]
 ) -> list[Observed]:
-    """Return these jobs, and those of which only an Event or a record tells, with their pods, Events and claims."""
+    """Return the jobs of these objects, and those of which only an Event or a record tells, with all that is theirs.
+
+    Args:
+        asked: the cluster.
+        namespace: "" for all.
+        selector: of the pods.
+        objects: the TrainJobs and the JobSets.
+        looked_for: jobs that may be told of by records only.
+    """
     unread: list[str] = []
 
     async def listed(kind: served.Kind, chosen: str) -> list[Document]:
@@ -179,39 +188,25 @@ async def _all(
             unread.append(kind.plural)
             return []
 
-    by_name = [{_key(each): each for each in found} for found in (made, sets)]
-    known = looked_for.union(*by_name)
+    known = looked_for.union(*objects)
     pods = _grouped(await listed(kinds.POD, selector), _job_of)
     owners = {_key(pod): key for key, found in pods.items() for pod in found}
     events = _grouped(await listed(kinds.EVENT, ""), lambda each: _about(each, known, owners))
     claims = _grouped(await listed(kinds.CLAIM, kinds.CLAIM.selector), lambda each: each["metadata"]["namespace"])
-    keys = {key for key, found in events.items() if any(map(_is_refusal, found))}.union(*by_name)
-    keys |= {key for key in looked_for if asked.records(*key)}
-    return [
-        _observed(asked, key, [found.get(key, {}) for found in by_name], pods, events, claims, unread)
-        for key in sorted(keys)
-    ]
 
+    def observed(key: _Key) -> Observed:
+        """Return one job without pods and Events of an earlier one of its name."""
+        trainjob, jobset = (found.get(key, {}) for found in objects)
+        uids = {None, member(jobset, "metadata").get("uid")}
+        born = str(member(trainjob or jobset, "metadata").get("creationTimestamp") or "")[:19]
+        own = [each for each in pods.get(key, ()) if jobset and member(each, "metadata", "labels").get(_UID) in uids]
+        own.sort(key=lambda each: (each["metadata"].get("creationTimestamp") or "", each["metadata"]["name"]))
+        said = sorted((each for each in events.get(key, ()) if _moment(each) >= born), key=_moment)
+        records = asked.records(*key)
+        return Observed(*key, asked.now(), trainjob, jobset, own, said, claims.get(key[0], ()), records, tuple(unread))
 
-def _observed(
-    asked: Asked,
-    key: _Key,
-    objects: Sequence[Document],
-    pods: Mapping[_Key, list[Document]],
-    events: Mapping[_Key, list[Document]],
-    claims: Mapping[str, list[Document]],
-    unread: Sequence[str],
-) -> Observed:
-    """Return one job without pods and Events of an earlier one of its name."""
-    trainjob, jobset = objects
-    uids = {None, member(jobset, "metadata").get("uid")}
-    born = str(member(trainjob or jobset, "metadata").get("creationTimestamp") or "")[:19]
-    own = [each for each in pods.get(key, ()) if jobset and member(each, "metadata", "labels").get(_UID) in uids]
-    own.sort(key=lambda each: (each["metadata"].get("creationTimestamp") or "", each["metadata"]["name"]))
-    said = sorted((each for each in events.get(key, ()) if _moment(each) >= born), key=_moment)
-    return Observed(
-        *key, asked.now(), trainjob, jobset, own, said, claims.get(key[0], ()), asked.records(*key), tuple(unread)
-    )
+    keys = {key for key, found in events.items() if any(map(_is_refusal, found))}.union(*objects)
+    return [observed(key) for key in sorted(keys | {key for key in looked_for if asked.records(*key)})]
 
 
 _UID = "jobset.sigs.k8s.io/jobset-uid"

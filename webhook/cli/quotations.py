@@ -16,7 +16,7 @@ _NAMED = 3  # names in a list
 
 
 def quoted(text: object, longest: int = _SHOWN) -> str:
-    """Return what a controller, the scheduler or a webhook said, as one line without secrets and without a full stop."""
+    """Return what a controller, the scheduler or a webhook said: one line without secrets and without a full stop."""
     line = one_line(doors.text(str(text or ""), _READ)).rstrip(".")
     return line if len(line) <= longest else line[: longest - 1] + "…"
 

@@ -113,4 +113,5 @@ def _patch(case: Case) -> dict[str, Any]:
 
 
 def _difference(case: Case) -> diffs.Difference:
-    return diffs.Difference(findings_report.place(case), kubeyaml.dump(case.source.document), kubeyaml.dump(case.document))
+    before, after = kubeyaml.dump(case.source.document), kubeyaml.dump(case.document)
+    return diffs.Difference(findings_report.place(case), before, after)

@@ -16,8 +16,8 @@ from muster.webhook.audit.log import files
 from muster.webhook.audit.reading import queries
 from muster.webhook.audit.records import Sealed
 from muster.webhook.cli import job_status, observed, problems, tables
-from muster.webhook.cli.problems import CommandError
 from muster.webhook.cli.job_status import Status
+from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import live, transports
 from muster.webhook.kubeyaml import jsons
 

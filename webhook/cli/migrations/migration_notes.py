@@ -18,13 +18,13 @@ __all__ = [
     "Note",
     "Notes",
     "Unmigrated",
-    "field",
     "integer",
     "objects",
     "path",
     "rows",
     "section",
     "string",
+    "typed",
 ]
 
 _Table: TypeAlias = Mapping[tuple[str, ...], Mapping[str, Any]]
@@ -149,19 +149,19 @@ def section(value: Mapping[str, Any], *at: str) -> dict[str, Any]:
     return dict(found)
 
 
-def field(value: Mapping[str, Any], wanted: type, *at: str) -> Any:
+def typed(value: Mapping[str, Any], wanted: type, *at: str) -> Any:
     """Return a member of a type; None where there is none."""
     return _typed(section(value, *at[:-1]).get(at[-1]), wanted, at)
 
 
 def string(value: Mapping[str, Any], *at: str) -> str:
     """Return a text; "" where there is none."""
-    return field(value, str, *at) or ""
+    return typed(value, str, *at) or ""
 
 
 def integer(value: Mapping[str, Any], *at: str, default: int) -> int:
     """Return a number."""
-    found: int | None = field(value, int, *at)
+    found: int | None = typed(value, int, *at)
     return default if found is None else found
 
 

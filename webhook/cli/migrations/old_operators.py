@@ -104,7 +104,7 @@ def _elastic(document: Mapping[str, Any], name: str, renamed: pod_templates.Rena
 
 
 def _processes(document: Mapping[str, Any], container: Mapping[str, Any], notes: Notes) -> int | None:
-    old = migration_notes.field(document, int, "spec", "elasticPolicy", "nProcPerNode")
+    old = migration_notes.typed(document, int, "spec", "elasticPolicy", "nProcPerNode")
     if old is not None:
         return int(old)
     written = migration_notes.string(document, "spec", "nprocPerNode")
@@ -156,7 +156,7 @@ def migrate_mpi(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any
         )
     is_v1 = document["apiVersion"] == "kubeflow.org/v1"
     launcher, worker = _replicas(document, is_v1=is_v1)
-    as_node = bool(migration_notes.field(document, bool, "spec", "runLauncherAsWorker"))
+    as_node = bool(migration_notes.typed(document, bool, "spec", "runLauncherAsWorker"))
     found = trainjob_writing.policies(document, notes, worker.count + launcher.count)
     _judge_clean(document, notes, is_v1=is_v1)
     renamed = [

@@ -117,12 +117,12 @@ def _put_main_first(template: dict[str, Any], at: str, wanted: str) -> None:
 def _check(value: Mapping[str, Any], at: str) -> None:
     """Raise where a part of a pod that is looked at has another type than in Kubernetes."""
     for member in ("command", "args"):
-        migration_notes.field(value, list, member)
+        migration_notes.typed(value, list, member)
     for member in ("requests", "limits"):
         migration_notes.section(value, "resources", member)
     for member, key in _KEYS.items():
         for number, each in enumerate(migration_notes.objects(value.get(member), f"{at}.{member}")):
-            migration_notes.field(each, int if key == "containerPort" else str, key)
+            migration_notes.typed(each, int if key == "containerPort" else str, key)
             _check(each, f"{at}.{member}[{number}]")
 
 

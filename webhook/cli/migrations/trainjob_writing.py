@@ -81,15 +81,15 @@ class Framework:
 def policies(document: Mapping[str, Any], notes: Notes, size: int) -> Policies:
     """Read `spec.runPolicy` of a job with a number of pods."""
     at = ("spec", "runPolicy")
-    found = Policies(backoff=migration_notes.field(document, int, *at, "backoffLimit"))
+    found = Policies(backoff=migration_notes.typed(document, int, *at, "backoffLimit"))
     for member in ("suspend", "activeDeadlineSeconds", "managedBy"):
         value = migration_notes.section(document, *at).get(member)
         if value is not None and value not in _OPERATORS:
             found.spec[member] = value
     gang = (*at, "schedulingPolicy")
     queue = migration_notes.string(document, *gang, "queue")
-    wait = migration_notes.field(document, int, *gang, "scheduleTimeoutSeconds")
-    least = migration_notes.field(document, int, *gang, "minAvailable")
+    wait = migration_notes.typed(document, int, *gang, "scheduleTimeoutSeconds")
+    least = migration_notes.typed(document, int, *gang, "minAvailable")
     if least is not None and least != size:
         text = f"Trainer starts a gang when all of its {size} pods fit, and not when {least} do."
         notes.lost("spec.runPolicy.schedulingPolicy.minAvailable", text)

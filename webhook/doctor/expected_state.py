@@ -16,7 +16,7 @@ from muster.webhook import manifests
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Source
 
-__all__ = ["KINDS", "OPTIONAL_RIGHTS", "Base", "ExpectationError", "Right", "places", "read"]
+__all__ = ["KINDS", "OPTIONAL_RIGHTS", "ExpectationError", "ExpectedState", "Right", "places", "read"]
 
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -78,7 +78,7 @@ class Right:
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class ExpectedState:
     """The expected state in the manifests.
 
     Attributes:
@@ -103,7 +103,7 @@ def places() -> list[Path]:
     return [base, *sorted(base.parent.glob("overlays/*/rbac-*.yaml"))]  # a wheel contains them in base
 
 
-def read(where: Iterable[Path]) -> Base:
+def read(where: Iterable[Path]) -> ExpectedState:
     """Read the manifests of files and folders.
 
     Raises:
@@ -121,7 +121,7 @@ def read(where: Iterable[Path]) -> Base:
     if set(entries) != set(KINDS):
         raise ExpectationError(f"{where[0]}: has no {' and no '.join(sorted(set(KINDS) - set(entries)))}")
     rights = [right for source in found.sources for right in _rights(source)]
-    return Base(entries, tuple(dict.fromkeys(rights)))
+    return ExpectedState(entries, tuple(dict.fromkeys(rights)))
 
 
 def _rights(source: Source) -> Iterator[Right]:

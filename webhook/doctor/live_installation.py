@@ -1,20 +1,22 @@
-"""The installation to check, and the requests to read it: each with a deadline and a limit for the answer.
+"""The installation to check, the requests that read it, and what somebody may do there.
 
-Several checks read the same object, so answers are remembered: a run sees one state of an object.
+Several checks read the same object, so answers are remembered: a run sees one state of an object. Each request has a
+deadline and a limit for the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from muster.strategies.documents.loose import items, member
 from muster.webhook import configs
 from muster.webhook.cluster import bodies, calls, transports
-from muster.webhook.doctor.expectations import Base
+from muster.webhook.doctor.expected_state import ExpectedState
 
-__all__ = ["ASIDE", "CONFIG_KEY", "Document", "Installation", "Options"]
+__all__ = ["ASIDE", "CONFIG_KEY", "REVIEWS", "Document", "Installation", "Need", "Options", "allowed", "lacking"]
 
 Document = Mapping[str, Any]
 _Read = TypeVar("_Read")
@@ -23,6 +25,7 @@ CONFIG_KEY = "muster.yaml"
 """Key of the configuration file in the ConfigMap of an installation."""
 ASIDE = 8
 """Maximum number of requests at the same time."""
+REVIEWS = "/apis/authorization.k8s.io/v1"
 _MAX_OBJECT = 4 * 1024 * 1024
 _MAX_LIST = 32 * 1024 * 1024
 _PAGE = "500"
@@ -67,27 +70,12 @@ class Installation:
 
     sender: transports.Sender
     options: Options
-    base: Base
+    base: ExpectedState
     _known: dict[str, Document | None] = field(default_factory=dict)
     _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASIDE))
 
-    async def get(self, path: str) -> Document | None:
+    async def get(self, path: str, most: int = _MAX_OBJECT, **query: str) -> Document | None:
         """Return an object, or None when it does not exist; it is requested only once.
-
-        Raises:
-            TransportError: the API server refused or did not answer.
-        """
-        if path not in self._known:
-            try:
-                self._known[path] = await self._send("GET", path, {}, None, _object(path))
-            except transports.RefusedError as error:
-                if error.status != 404:
-                    raise
-                self._known[path] = None
-        return self._known[path]
-
-    async def list(self, path: str, **query: str) -> list[Document]:
-        """Return the first 500 objects of a list; none when their kind is not served.
 
         Raises:
             TransportError: the API server refused or did not answer.
@@ -95,14 +83,20 @@ class Installation:
         key = f"{path}?{sorted(query.items())}"
         if key not in self._known:
             try:
-                wanted = {"limit": _PAGE, **query}
-                self._known[key] = await self._send("GET", path, wanted, None, _object(path, _MAX_LIST))
+                self._known[key] = await self._send("GET", path, query, None, _object(path, most))
             except transports.RefusedError as error:
                 if error.status != 404:
                     raise
                 self._known[key] = None
-        items = (self._known[key] or {}).get("items") or []
-        return [each for each in items if isinstance(each, Mapping)]
+        return self._known[key]
+
+    async def list(self, path: str, **query: str) -> list[Document]:
+        """Return the first 500 objects of a list; none when their kind is not served.
+
+        Raises:
+            TransportError: the API server refused or did not answer.
+        """
+        return items(await self.get(path, _MAX_LIST, limit=_PAGE, **query), "items")
 
     async def create(self, path: str, document: Document, **query: str) -> Document:
         """Create an object that is not stored: an access review, or one with `dryRun=All`. It is never remembered.
@@ -120,26 +114,18 @@ class Installation:
         """
         return await self._send("GET", path, {}, None, lambda answer: bodies.text(answer, _MAX_OBJECT, path))
 
-    async def webhooks(self, kind: str) -> Document | None:
-        """Return the webhook configuration of a kind, or None when it does not exist."""
-        plural = f"{kind.lower()}s"
-        return await self.get(f"/apis/admissionregistration.k8s.io/v1/{plural}/{self.options.name}")
-
     async def configured(self) -> configs.Config:
         """Return the configuration in the ConfigMap, or the defaults when it cannot be read."""
         try:
-            return configs.parse(self.config_text(await self.get(self.config_path)).encode(), CONFIG_KEY)
+            return configs.parse((await self.config_text() or "").encode(), CONFIG_KEY)
         except (configs.ConfigError, transports.TransportError):
             return configs.Config()
 
-    @property
-    def config_path(self) -> str:
-        """Path of the ConfigMap in the API."""
-        return f"/api/v1/namespaces/{self.options.namespace}/configmaps/{self.options.name}"
-
-    def config_text(self, configmap: Document | None) -> str:
-        """Return the text of the configuration file in a ConfigMap, "" when there is none."""
-        return str(((configmap or {}).get("data") or {}).get(CONFIG_KEY, ""))
+    async def config_text(self) -> str | None:
+        """Return the text of the configuration file in the ConfigMap, None when there is none."""
+        path = f"/api/v1/namespaces/{self.options.namespace}/configmaps/{self.options.name}"
+        text = member(await self.get(path), "data").get(CONFIG_KEY)
+        return None if text is None else str(text)
 
     async def _send(
         self,
@@ -156,3 +142,63 @@ class Installation:
 
 def _object(path: str, limit: int = _MAX_OBJECT) -> Callable[[transports.Response], Awaitable[dict[str, Any]]]:
     return lambda answer: bodies.read(answer, limit, path)
+
+
+class Need(NamedTuple):
+    """One permission, in the terms of RBAC.
+
+    Attributes:
+        verb: `get`.
+        resource: plural name, with the subresource: `pods/proxy`.
+        group: API group, "" for the core group.
+        namespace: "" for all, or for cluster-scoped resources.
+        name: name of the object, "" for all.
+    """
+
+    verb: str
+    resource: str
+    group: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        """`get pods/proxy in muster-system`."""
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{where}"
+
+    def attributes(self) -> dict[str, str]:
+        """Return the `resourceAttributes` of an access review."""
+        resource, _, subresource = self.resource.partition("/")
+        found = {**self._asdict(), "resource": resource, "subresource": subresource}
+        return {key: value for key, value in found.items() if value}
+
+
+async def lacking(installation: Installation, needs: Iterable[Need]) -> set[Need]:
+    """Return the permissions that the user lacks; none when they cannot be checked and only the requests show it."""
+
+    async def is_denied(need: Need) -> bool:
+        try:
+            return not await _reviewed(installation, "SelfSubjectAccessReview", need, {})
+        except transports.TransportError:
+            return False
+
+    wanted = list(dict.fromkeys(needs))
+    denied = await asyncio.gather(*map(is_denied, wanted))
+    return {need for need, refused in zip(wanted, denied, strict=True) if refused}
+
+
+async def allowed(installation: Installation, need: Need) -> bool:
+    """Return whether Muster's ServiceAccount has a permission.
+
+    Raises:
+        TransportError: the API server refused or did not answer.
+    """
+    options = installation.options
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{options.namespace}", "system:authenticated"]
+    return await _reviewed(installation, "SubjectAccessReview", need, {"user": options.account, "groups": groups})
+
+
+async def _reviewed(installation: Installation, kind: str, need: Need, subject: Document) -> bool:
+    spec = {"resourceAttributes": need.attributes(), **subject}
+    document = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    return bool(member(await installation.create(f"{REVIEWS}/{kind.lower()}s", document), "status").get("allowed"))
