@@ -32,7 +32,7 @@ def table() -> Any:  # Any: of JSON's types
 
 
 def parser(words: Iterable[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser; after parsing, `command` names the module of `muster.webhook.cli.commands` that does the work.
+    """Return the parser; after parsing, `module`, else `command`, names the module of `commands` that does the work.
 
     Args:
         words: what will be parsed, so that only the parser of that command is built; by default all of them are.

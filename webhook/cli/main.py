@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = commandline.parser(words).parse_args(words)
         if argv is None and args.command not in _THREADED:
             sys.meta_path.insert(0, _Deferring)
-        code: int = importlib.import_module(f"muster.webhook.cli.commands.{args.command}").run(args)
+        module = getattr(args, "module", args.command)
+        code: int = importlib.import_module(f"muster.webhook.cli.commands.{module}").run(args)
         sys.stdout.flush()
     except problems.CommandError as error:
         problems.say(str(error))

@@ -10,8 +10,8 @@ from typing import Any
 
 from muster.strategies.documents import findings
 from muster.strategies.plugins.protocols import FrameworkStrategy
-from muster.testing import costs, patches, runs, watches
-from muster.testing.samples import SECRET, Sample, samples
+from muster.testing import call_counts, strategy_runs
+from muster.testing.example_jobs import SECRET, Sample, samples
 from muster.webhook.admission.decisions import Decision
 
 __all__ = ["check_rules"]
@@ -39,7 +39,7 @@ def check_rules(strategy: FrameworkStrategy, jobs: Iterable[Sample] | None = Non
     for sample in itertools.chain.from_iterable(_lives(strategy, each) for each in given):
         for problem in _broken(strategy, sample):
             found.setdefault(problem, []).append(sample.name)
-    for name, problem in costs.check(strategy, given):
+    for name, problem in call_counts.check(strategy, given):
         found.setdefault(f"Cost: {problem}", []).append(name)
     if found:
         raise AssertionError(
@@ -60,13 +60,13 @@ def _lives(strategy: FrameworkStrategy, sample: Sample) -> Iterator[Sample]:
     yield sample
     if sample.job["kind"] != "TrainJob" or sample.runtime is None:
         return
-    stored = runs.mutate(strategy, sample.job, *sample.cluster).document
-    jobset = runs.jobset_of(stored, sample.runtime)
+    stored = strategy_runs.mutate(strategy, sample.job, *sample.cluster).document
+    jobset = strategy_runs.jobset_of(stored, sample.runtime)
     yield dataclasses.replace(sample, name=f"the JobSet of {sample.name}", job=jobset, more=(*sample.more, stored))
 
 
 def _broken(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    decision = runs.mutate(strategy, sample.job, *sample.cluster)
+    decision = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
     if decision.verdict not in ("patched", "unchanged"):
         yield f"the decision is {decision.verdict}: {decision.message or _texts(decision)}"
         return
@@ -76,15 +76,15 @@ def _broken(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
 
 
 def _patch(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    decision = runs.mutate(strategy, sample.job, *sample.cluster)
-    if patches.applied(sample.job, decision) != decision.document:
+    decision = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
+    if strategy_runs.applied(sample.job, decision) != decision.document:
         yield "the JSON Patch does not make the document; record plain JSON values only"
 
 
 def _unknown(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
     marked = _marked(sample.job)
-    plain = runs.mutate(strategy, sample.job, *sample.cluster)
-    decision = runs.mutate(strategy, marked, *sample.cluster)
+    plain = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
+    decision = strategy_runs.mutate(strategy, marked, *sample.cluster)
     if [each.operation for each in decision.changes] != [each.operation for each in plain.changes]:
         yield f"a member {_UNKNOWN} changed the decision; read only the members that you need"
     if _count(decision.document) < _count(marked):
@@ -93,39 +93,39 @@ def _unknown(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
 
 def _additions(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
     owned = sample.job["kind"] == "JobSet" and sample.runtime is not None
-    for change in runs.mutate(strategy, sample.job, *sample.cluster).changes if owned else ():
+    for change in strategy_runs.mutate(strategy, sample.job, *sample.cluster).changes if owned else ():
         if change.op != "add":
             yield f"{change.field}: {change.rule} {change.op}s it; change the TrainJob, whose fields Trainer applies"
 
 
 def _restored(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    stored = runs.mutate(strategy, sample.job, *sample.cluster).document
-    again = patches.reapplied(stored, sample.job)
-    after = runs.mutate(strategy, again, *sample.cluster, old=stored).document
+    stored = strategy_runs.mutate(strategy, sample.job, *sample.cluster).document
+    again = strategy_runs.reapplied(stored, sample.job)
+    after = strategy_runs.mutate(strategy, again, *sample.cluster, old=stored).document
     if after["spec"] != stored["spec"]:
         yield "the same file applied again would change the stored job; replace entries of a list, and not the list"
 
 
 def _idempotent(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    stored = runs.mutate(strategy, sample.job, *sample.cluster).document
-    for change in runs.mutate(strategy, stored, *sample.cluster).changes:
+    stored = strategy_runs.mutate(strategy, sample.job, *sample.cluster).document
+    for change in strategy_runs.mutate(strategy, stored, *sample.cluster).changes:
         yield f"{change.field}: {change.rule} changes it again; look for what was enforced already"
 
 
 def _order(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
     if sample.job["kind"] != "TrainJob":
         return
-    first = _queued(runs.mutate(strategy, sample.job, *sample.cluster).document)
-    if runs.mutate(strategy, _queued(sample.job), *sample.cluster).document != first:
+    first = _queued(strategy_runs.mutate(strategy, sample.job, *sample.cluster).document)
+    if strategy_runs.mutate(strategy, _queued(sample.job), *sample.cluster).document != first:
         yield "spec.suspend and a queue label, which another webhook sets, change what the strategy does"
     nameless = _nameless(sample.job)
-    plain = [each.operation for each in runs.mutate(strategy, sample.job, *sample.cluster).changes]
-    if [each.operation for each in runs.mutate(strategy, nameless, *sample.cluster).changes] != plain:
+    plain = [each.operation for each in strategy_runs.mutate(strategy, sample.job, *sample.cluster).changes]
+    if [each.operation for each in strategy_runs.mutate(strategy, nameless, *sample.cluster).changes] != plain:
         yield "generateName changes what the strategy does; the name of a TrainJob is not known at CREATE"
 
 
 def _theirs(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    decision = runs.mutate(strategy, sample.job, *sample.cluster)
+    decision = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
     for change in decision.changes if sample.own_program else ():
         if change.field.endswith((".command", ".args")) or ".command[" in change.field or ".args[" in change.field:
             yield f"{change.field}: {change.rule} changes a program of the user; report a warning in its place"
@@ -139,7 +139,7 @@ def _theirs(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
 
 def _pure(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
     first = _outcome(strategy, sample)
-    with watches.watch() as seen:
+    with strategy_runs.watch() as seen:
         second = _outcome(strategy, sample)
     if first != second:
         yield "two decisions about the same job differ; use no clock, no chance and no state"
@@ -148,9 +148,9 @@ def _pure(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
 
 
 def _passable(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    before = runs.validate(strategy, sample.job, *sample.cluster)
-    stored = runs.mutate(strategy, sample.job, *sample.cluster).document
-    after = runs.validate(strategy, stored, *sample.cluster)
+    before = strategy_runs.validate(strategy, sample.job, *sample.cluster)
+    stored = strategy_runs.mutate(strategy, sample.job, *sample.cluster).document
+    after = strategy_runs.validate(strategy, stored, *sample.cluster)
     if after.verdict == "error":
         yield f"validate fails: {after.message}"
     known = {each.rule for each in findings.errors(before.findings)}
@@ -160,8 +160,8 @@ def _passable(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
 
 
 def _told(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    mutated = runs.mutate(strategy, sample.job, *sample.cluster)
-    every = [*mutated.findings, *runs.validate(strategy, mutated.document, *sample.cluster).findings]
+    mutated = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
+    every = [*mutated.findings, *strategy_runs.validate(strategy, mutated.document, *sample.cluster).findings]
     said = [(each.rule, each.message, str(each)) for each in every]
     said += [(each.rule, each.reason, each.reason) for each in mutated.changes if not each.rule.startswith("core/")]
     for rule, text, whole in said:
@@ -188,8 +188,8 @@ _CHECKS: Mapping[str, _Check] = {
 
 
 def _outcome(strategy: FrameworkStrategy, sample: Sample) -> Any:
-    mutated = runs.decide(strategy, sample.job, sample.cluster, "mutate", in_tree=True)
-    validated = runs.decide(strategy, mutated.document, sample.cluster, "validate", in_tree=True)
+    mutated = strategy_runs.decide(strategy, sample.job, sample.cluster, "mutate", in_tree=True)
+    validated = strategy_runs.decide(strategy, mutated.document, sample.cluster, "validate", in_tree=True)
     return mutated.document, mutated.findings, validated.findings
 
 

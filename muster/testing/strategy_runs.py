@@ -1,9 +1,21 @@
-"""Runs: a strategy in the service's own decision, as the webhook calls it."""
+"""A strategy in the service's own decision, as the webhook calls it, and what is made of its answer.
+
+`watch` tells what a decision does besides deciding, by the audit events of Python (PEP 578).
+
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import copy
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
+
+import jsonpatch
+import orjson
 
 from muster.strategies.documents import names
 from muster.strategies.documents.runtimes import Runtime
@@ -11,13 +23,13 @@ from muster.strategies.frameworks import builtin
 from muster.strategies.plugins.protocols import FrameworkStrategy
 from muster.strategies.plugins.registry import Registry
 from muster.strategies.trainer import predictions
-from muster.testing.documents import NAMESPACE
-from muster.webhook.admission import decisions, reviews
+from muster.testing.example_jobs import NAMESPACE
+from muster.webhook.admission import answers, decisions, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
 from muster.webhook.cluster.memory import InMemoryReader
 
-__all__ = ["decide", "jobset_of", "mutate", "validate"]
+__all__ = ["applied", "decide", "jobset_of", "mutate", "reapplied", "validate", "watch"]
 
 _ORIGIN = "strategy under test"
 _BUDGET = 10.0
@@ -88,3 +100,68 @@ def _request(job: Document, phase: reviews.Phase, old: Document | None) -> revie
         username="author",
         groups=(),
     )
+
+
+def applied(job: Mapping[str, Any], decision: Decision) -> Any:
+    """Return a job with the JSON Patch of the answer applied, by a library that is not Muster's."""
+    response = orjson.loads(reviews.dumps(answers.answer(decision)))["response"]
+    patch = orjson.loads(base64.b64decode(response["patch"])) if "patch" in response else []
+    return jsonpatch.apply_patch(copy.deepcopy(job), patch)
+
+
+def reapplied(stored: Any, file: Any) -> Any:
+    """Return what is sent when a file is applied again: its fields, and those of others that are stored.
+
+    Entries of lists are matched by their name, as server-side apply does for containers and variables.
+    """
+    if isinstance(stored, Mapping) and isinstance(file, Mapping):
+        sent = {key: reapplied(stored.get(key), value) for key, value in file.items()}
+        return {**copy.deepcopy(dict(stored)), **sent}
+    if isinstance(stored, list) and isinstance(file, list) and all(map(_named, (*stored, *file))):
+        given = {each["name"]: each for each in file}
+        kept = [reapplied(each, given[each["name"]]) if each["name"] in given else each for each in stored]
+        present = {each["name"] for each in stored}
+        return copy.deepcopy(kept) + [copy.deepcopy(each) for name, each in given.items() if name not in present]
+    return copy.deepcopy(file)
+
+
+def _named(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and "name" in entry
+
+
+_EVENTS = (
+    "open",
+    "os.",
+    "shutil.",
+    "socket.",
+    "subprocess.",
+    "urllib.",
+    "http.",
+    "tempfile.",
+    "sqlite3.",
+    "ctypes.dlopen",
+)
+_watching: dict[int, list[str]] = {}
+_installed: list[bool] = []
+
+
+@contextmanager
+def watch() -> Iterator[list[str]]:
+    """Collect the events of input and output on this thread; a hook stays, because Python cannot remove one."""
+    if not _installed:
+        sys.addaudithook(_hear)
+        _installed.append(True)
+    thread = threading.get_ident()
+    seen: list[str] = []
+    _watching[thread] = seen
+    try:
+        yield seen
+    finally:
+        del _watching[thread]
+
+
+def _hear(event: str, _: object) -> None:
+    if _watching and event.startswith(_EVENTS):
+        seen = _watching.get(threading.get_ident())
+        if seen is not None:
+            seen.append(event)

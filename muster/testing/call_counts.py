@@ -11,8 +11,8 @@ from typing import Any
 
 from muster import webhook
 from muster.strategies.plugins.protocols import FrameworkStrategy
-from muster.testing import runs
-from muster.testing.samples import Sample
+from muster.testing import strategy_runs
+from muster.testing.example_jobs import Sample
 
 __all__ = ["check"]
 
@@ -43,7 +43,7 @@ def check(strategy: FrameworkStrategy, jobs: Iterable[Sample]) -> Iterator[tuple
 
 def _calls(strategy: FrameworkStrategy, sample: Sample, member: str, number: int) -> int:
     job = _grown(sample.job, member, number)
-    runs.decide(strategy, job, sample.cluster, "mutate", in_tree=True)  # what is done once is not counted
+    strategy_runs.decide(strategy, job, sample.cluster, "mutate", in_tree=True)  # what is done once is not counted
     counted = 0
 
     def count(frame: FrameType, event: str, _: Any) -> None:
@@ -53,8 +53,8 @@ def _calls(strategy: FrameworkStrategy, sample: Sample, member: str, number: int
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        mutated = runs.decide(strategy, job, sample.cluster, "mutate", in_tree=True)
-        runs.decide(strategy, mutated.document, sample.cluster, "validate", in_tree=True)
+        mutated = strategy_runs.decide(strategy, job, sample.cluster, "mutate", in_tree=True)
+        strategy_runs.decide(strategy, mutated.document, sample.cluster, "validate", in_tree=True)
     finally:
         sys.setprofile(before)
     return counted

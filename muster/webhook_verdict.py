@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from muster.config_trainers import ConfigTrainer
 from muster.strategies.documents import findings, names
 from muster.strategies.documents.findings import Finding
-from muster.trainers import ConfigTrainer
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Policy
 from muster.webhook.cluster import memory

@@ -14,13 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from muster import runtimes
+from muster import runtime_choice
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, Severity
-
-if TYPE_CHECKING:
-    from muster.kubeflow import TrainArguments
-    from muster.webhook.admission.policies import Policy
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -32,6 +28,11 @@ __all__ = [
     "get_registered_backends",
     "register_backend",
 ]
+
+if TYPE_CHECKING:
+    from muster.kubeflow import TrainArguments
+    from muster.webhook.admission.policies import Policy
+
 
 ENTRY_POINT_GROUP = "muster.backends"
 """Entry points of other distributions; the name is the framework, the value a `ConfigTrainer`."""
@@ -126,9 +127,9 @@ class ConfigTrainer(abc.ABC):
             TrainerError: the webhook would refuse the job; it has all findings.
             ValueError: a field has a value that has no spelling on a command line.
         """
-        from muster import judgements  # noqa: PLC0415  # the decision costs ten times the rest of this package
+        from muster import webhook_verdict  # noqa: PLC0415  # the decision costs ten times the rest of this package
 
-        found = judgements.judge(self, runtime or self.stand_in(), policy)
+        found = webhook_verdict.judge(self, runtime or self.stand_in(), policy)
         if runtime is None:
             found = [each for each in found if each.rule not in self.runtime_rules]
         if any(each.severity is Severity.ERROR for each in found):
@@ -163,7 +164,9 @@ class ConfigTrainer(abc.ABC):
             ValueError: a field has a value that has no spelling on a command line.
         """
         if not isinstance(runtime, str):
-            runtimes.choose_runtime([runtime], self.framework, str((runtime.get("metadata") or {}).get("name", "")))
+            runtime_choice.choose_runtime(
+                [runtime], self.framework, str((runtime.get("metadata") or {}).get("name", ""))
+            )
         metadata: dict[str, Any] = {"name": name} | ({"namespace": namespace} if namespace else {})
         metadata |= {
             key: value for key, value in (("labels", self.labels()), ("annotations", self.annotations())) if value
