@@ -11,7 +11,7 @@ from typing import Any
 
 from muster.strategies.documents import names
 from muster.strategies.documents.loose import items, member
-from muster.webhook.cli import diagnosis, problems, tables
+from muster.webhook.cli import diagnosis, problems, terminal
 from muster.webhook.cli.observed import Document, Observed, containers, seconds_since
 from muster.webhook.cli.problems import age
 from muster.webhook.cli.quotations import last_words, listed, quoted
@@ -156,11 +156,11 @@ def lines(status: Status, width: int) -> Iterator[str]:
     """Yield the status, section by section; no line is longer than the width, and none has control characters."""
     old = f", {age(status['ageSeconds'])} old" if status["ageSeconds"] is not None else ""
     yield problems.one_line(f"{status['kind']} {status['namespace']}/{status['name']}: {status['phase']}{old}")
-    yield from (f"  {line}" for line in tables.wrap(problems.one_line(status["why"]["text"]), width - 2))
+    yield from (f"  {line}" for line in terminal.wrap(problems.one_line(status["why"]["text"]), width - 2))
     yield ""
     yield problems.one_line(_engines(status["gateway"]) if status["gateway"] else _world(status["world"]))
     if status["sampling"]:
-        yield from tables.wrap(f"SAMPLING {_sampling(status['sampling'])}", width)
+        yield from terminal.wrap(f"SAMPLING {_sampling(status['sampling'])}", width)
     pods = sorted(status["pods"], key=lambda each: not (each["lastWords"] or each["reason"] or each["restarts"]))
     more = [(f"and {len(pods) - _PODS} more", *[" "] * 5)] if len(pods) > _PODS else []
     sections: Sequence[tuple[str, Sequence[Sequence[Any]]]] = (
@@ -176,7 +176,7 @@ def lines(status: Status, width: int) -> Iterator[str]:
         if rows:
             yield ""
             cells = [["-" if cell in (None, "") else str(cell) for cell in row] for row in rows]
-            yield from tables.layout(headers.split(","), cells, width)
+            yield from terminal.layout(headers.split(","), cells, width)
     for each in status["unread"]:
         yield from ("", f"muster: you may not list {each} here, so nothing is told about them")
 
@@ -199,7 +199,7 @@ def summary(found: Sequence[Status], width: int, *, spaces: bool) -> Iterator[st
         )
         for each in found
     ]
-    yield from tables.layout(headers, rows, width)
+    yield from terminal.layout(headers, rows, width)
 
 
 def brief(status: Status) -> str:

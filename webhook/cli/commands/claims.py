@@ -14,7 +14,7 @@ from pathlib import Path
 from muster.strategies.frameworks import builtin
 from muster.strategies.platform.profiles import Profile
 from muster.webhook import configs
-from muster.webhook.cli import observed, problems, tables
+from muster.webhook.cli import observed, problems, terminal
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import live, transports
 from muster.webhook.controllers import surveys
@@ -105,4 +105,4 @@ def _lease(row: surveys.ClaimRow, lease: Holding, now: datetime.datetime) -> tup
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield from tables.layout(headers, rows, tables.terminal_width())
+    yield from terminal.layout(headers, rows, terminal.terminal_width())

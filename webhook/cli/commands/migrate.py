@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.webhook import kubeyaml
-from muster.webhook.cli import cases, diffs, findings_report, migrations, problems
+from muster.webhook.cli import cases, findings_report, migrations, problems, terminal
 from muster.webhook.cli.cases import Case
 from muster.webhook.cli.migrations import Migrated
 from muster.webhook.cli.problems import CommandError
@@ -101,11 +101,11 @@ def _show(args: argparse.Namespace, outputs: Sequence[_Output], checked: Sequenc
         sys.stdout.write(jsons.dump(problems.versioned("migrate", items)) + "\n")
     elif args.output == "diff":
         shown = [
-            diffs.Difference(f"{each.source.origin} {each.title}", kubeyaml.dump(each.source.document), each.text)
+            terminal.Difference(f"{each.source.origin} {each.title}", kubeyaml.dump(each.source.document), each.text)
             for each in outputs
             if each.migrated is not None
         ]
-        diffs.show(shown, args.color)
+        terminal.show_diffs(shown, args.color)
     else:
         sys.stdout.write("---\n".join(each.text for each in outputs))
 

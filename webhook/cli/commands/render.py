@@ -11,7 +11,7 @@ from typing import Any
 from muster.strategies.documents import loose
 from muster.strategies.trainer import predictions
 from muster.webhook import kubeyaml
-from muster.webhook.cli import cases, diffs, findings_report, jobsets, problems
+from muster.webhook.cli import cases, findings_report, jobsets, problems, terminal
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.kubeyaml import jsons
 
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     setup.require_readable()
     outputs = list(_outputs(setup, with_jobsets=args.jobset))
     if args.output == "diff":
-        diffs.show([_difference(output.case) for output in outputs if output.case is not None], args.color)
+        terminal.show_diffs([_difference(output.case) for output in outputs if output.case is not None], args.color)
     else:
         sys.stdout.write({"yaml": _yaml, "json": _json, "patch": _patches}[args.output](outputs))
     decided = [output.case for output in outputs if output.case is not None]
@@ -112,6 +112,6 @@ def _patch(case: Case) -> dict[str, Any]:
     }
 
 
-def _difference(case: Case) -> diffs.Difference:
+def _difference(case: Case) -> terminal.Difference:
     before, after = kubeyaml.dump(case.source.document), kubeyaml.dump(case.document)
-    return diffs.Difference(findings_report.place(case), before, after)
+    return terminal.Difference(findings_report.place(case), before, after)

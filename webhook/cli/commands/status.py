@@ -15,7 +15,7 @@ from muster.webhook import backoffs
 from muster.webhook.audit.log import files
 from muster.webhook.audit.reading import queries
 from muster.webhook.audit.records import Sealed
-from muster.webhook.cli import job_status, observed, problems, tables
+from muster.webhook.cli import job_status, observed, problems, terminal
 from muster.webhook.cli.job_status import Status
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import live, transports
@@ -82,7 +82,7 @@ def _show(args: argparse.Namespace, found: Sequence[Status]) -> None:
 
 
 def _lines(args: argparse.Namespace, found: Sequence[Status]) -> list[str]:
-    width = tables.terminal_width()
+    width = terminal.terminal_width()
     if args.job is None:
         return list(job_status.summary(found, width, spaces=args.all_namespaces))
     return [line for each in found for line in job_status.lines(each, width)]

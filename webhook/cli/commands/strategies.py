@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from muster.strategies.plugins.registry import Registered
-from muster.webhook.cli import cases, packages, problems, tables
+from muster.webhook.cli import cases, packages, problems, terminal
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import jsons
 
@@ -35,7 +35,7 @@ def _list(args: argparse.Namespace) -> int:
     else:
         rows = [(each["framework"], each["version"], each["origin"], each["description"]) for each in entries]
         headers = ("FRAMEWORK", "VERSION", "ORIGIN", "WHAT IT DOES")
-        for line in tables.layout(headers, rows, tables.terminal_width()):
+        for line in terminal.layout(headers, rows, terminal.terminal_width()):
             print(line)
     return problems.CLEAN
 

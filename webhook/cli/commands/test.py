@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from muster.webhook import kubeyaml
-from muster.webhook.cli import ci_formats, diffs, problems
-from muster.webhook.cli.diffs import Difference
+from muster.webhook.cli import ci_formats, problems, terminal
 from muster.webhook.cli.policy_tests import case_files, verdicts
 from muster.webhook.cli.policy_tests.case_files import FaultError
 from muster.webhook.cli.policy_tests.verdicts import Trial
 from muster.webhook.cli.problems import CommandError
+from muster.webhook.cli.terminal import Difference
 from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
@@ -58,7 +58,7 @@ def _tell(tried: Sequence[Trial], args: argparse.Namespace) -> None:
 def _show(trial: Trial, color: str) -> None:
     print(problems.clean(f"{_MARKS[trial.result]:<6}{trial.folder}"))
     if trial.result == "failed":
-        diffs.show([_difference(trial)], color)
+        terminal.show_diffs([_difference(trial)], color)
     if trial.result == "failed" and trial.failure:
         print(problems.one_line(trial.failure))
 
@@ -95,7 +95,7 @@ def _junit(trial: Trial) -> ci_formats.Test:
     """Return a failure with the diff, or an error for unusable files."""
     about = (trial.folder.name or ".", str(trial.folder.parent), str(trial.folder / case_files.EXPECTATION), 0)
     if trial.result == "failed":
-        lines = [*diffs.lines(_difference(trial)), *([trial.failure] if trial.failure else [])]
+        lines = [*terminal.diff_lines(_difference(trial)), *([trial.failure] if trial.failure else [])]
         members = {"type": "decision", "message": "the decision is not as expected"}
         return ci_formats.Test(*about, "failure", members, "\n".join(lines))
     if trial.result == "error":

@@ -1,18 +1,18 @@
-"""Tables that fit a terminal: columns share its width, and long cells are wrapped.
-
-Text is broken at spaces and at the separators of field paths and command lines, and inside a word only when it is
-longer than its column.
-"""
+"""What a terminal shows: tables, lines that are wrapped, and two texts compared, in colour where that is wanted."""
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from muster.webhook.cli import problems
 
-__all__ = ["MIN_WIDTH", "layout", "terminal_width", "wrap"]
+__all__ = ["MIN_WIDTH", "Difference", "diff_lines", "is_coloured", "layout", "show_diffs", "terminal_width", "wrap"]
 
 MIN_WIDTH = 80
 _FALLBACK = (120, 24)  # for a pipe, which has no width
@@ -66,3 +66,50 @@ def _shared(natural: Sequence[int], available: int) -> list[int]:
         widths[column] = min(natural[column], max(left // (len(natural) - taken), _MIN_COLUMN))
         left -= widths[column]
     return widths
+
+
+_COLOURS = {"+": "32", "-": "31", "@": "36"}
+_BOLD = "1"
+
+
+class Difference(NamedTuple):
+    """Two texts to compare, with a name for people, and what the two are."""
+
+    name: str
+    before: str
+    after: str
+    first: str = "before"
+    second: str = "after"
+
+
+def show_diffs(differences: Iterable[Difference], color: str) -> None:
+    """Print unified diffs; equal texts print nothing.
+
+    Args:
+        differences: what to compare.
+        color: `always`, `never`, or `auto`: on a terminal, unless the environment has NO_COLOR.
+    """
+    coloured = is_coloured(color)
+    for difference in differences:
+        for line in diff_lines(difference):
+            print(_coloured(line) if coloured else line)
+
+
+def diff_lines(difference: Difference) -> Iterator[str]:
+    """Yield the lines of a unified diff, with three lines of context."""
+    name = problems.clean(difference.name)
+    before, after = difference.before.splitlines(), difference.after.splitlines()
+    first, second = f"{name} ({difference.first})", f"{name} ({difference.second})"
+    return difflib.unified_diff(before, after, first, second, lineterm="")
+
+
+def is_coloured(color: str) -> bool:
+    """Decide about colour for standard output (https://no-color.org)."""
+    if color != "auto":
+        return color == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _coloured(line: str) -> str:
+    code = _BOLD if line.startswith(("--- ", "+++ ")) else _COLOURS.get(line[:1])
+    return f"\x1b[{code}m{line}\x1b[0m" if code else line

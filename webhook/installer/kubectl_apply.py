@@ -1,7 +1,4 @@
-"""Calls kubectl; every failure becomes a sentence that names the command.
-
-Documents are passed by stdin, so a private key is never in a file or on a command line.
-"""
+"""Runs kubectl, and says what failed in a step of the installer."""
 
 from __future__ import annotations
 
@@ -12,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from muster.webhook.installer.errors import InstallError
+__all__ = ["MANAGER", "Document", "InstallError", "Kubectl"]
 
-__all__ = ["MANAGER", "Document", "Kubectl"]
+
+class InstallError(Exception):
+    """A step failed; the message is for the terminal, and names the step, the cause and what to do."""
+
 
 # Any: a raw Kubernetes object.
 Document = dict[str, Any]

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.certs import materials
-from muster.webhook.installer import certificates, documents
-from muster.webhook.installer.documents import NAME, NAMESPACE
-from muster.webhook.installer.errors import InstallError
-from muster.webhook.installer.kubectl import Document, Kubectl
+from muster.webhook.installer import installed_objects
+from muster.webhook.installer.installed_objects import NAME, NAMESPACE
+from muster.webhook.installer.kubectl_apply import Document, InstallError, Kubectl
 
 __all__ = ["Installation", "Say", "install", "uninstall", "upgrade"]
 
@@ -48,18 +47,18 @@ def install(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
     """
     _check_crds(kubectl)
     wanted = _completed(kubectl, wanted)
-    found = kubectl.get("secret", certificates.SECRET, NAMESPACE)
-    material = certificates.kept(found)
+    found = kubectl.get("secret", installed_objects.SECRET, NAMESPACE)
+    material = installed_objects.kept(found)
     renewed = material is None
-    material = material or certificates.issue(_trusted(kubectl))
-    rendered = documents.render(
+    material = material or installed_objects.issue(_trusted(kubectl))
+    rendered = installed_objects.render(
         kubectl, image=wanted.image, config=wanted.config, ca=material.authority_pem, replicas=wanted.replicas
     )
     say("certificate: made, valid for a year" if renewed else "certificate: kept")
     _apply(kubectl, rendered, material, say, renewed=renewed)
-    for writer in documents.WRITERS:
-        if not documents.is_on(rendered, writer):
-            _disarm(kubectl, writer, documents.of_writer(rendered, writer), say)
+    for writer in installed_objects.WRITERS:
+        if not installed_objects.is_on(rendered, writer):
+            _disarm(kubectl, writer, installed_objects.of_writer(rendered, writer), say)
 
 
 def upgrade(kubectl: Kubectl, wanted: Installation, say: Say) -> None:
@@ -79,10 +78,10 @@ def uninstall(kubectl: Kubectl, say: Say) -> None:
     Raises:
         InstallError: a step failed; the removal can be repeated.
     """
-    rendered = documents.render(kubectl)
-    rights = [each for writer in documents.WRITERS for each in documents.of_writer(rendered, writer)]
+    rendered = installed_objects.render(kubectl)
+    rights = [each for writer in installed_objects.WRITERS for each in installed_objects.of_writer(rendered, writer)]
     rest = [*_reversed_rest(rights), *_reversed_rest(rendered)]
-    for document in (*filter(documents.is_webhook, rendered), *rest):
+    for document in (*filter(installed_objects.is_webhook, rendered), *rest):
         done = "deleted" if kubectl.delete(document) else "not found:"
         say(f"{done} {document['kind']} {document['metadata']['name']}")
 
@@ -90,14 +89,14 @@ def uninstall(kubectl: Kubectl, say: Say) -> None:
 def _apply(
     kubectl: Kubectl, rendered: list[Document], material: materials.Material, say: Say, *, renewed: bool
 ) -> None:
-    webhooks = list(filter(documents.is_webhook, rendered))
+    webhooks = list(filter(installed_objects.is_webhook, rendered))
     # The CA must be trusted before it is used: each pod gets the new Secret when its kubelet updates the volume.
     if renewed and _trust(kubectl, webhooks, material.authority_pem):
         say("webhooks: the new CA is trusted in addition to the old one")
     kubectl.apply([document for document in rendered if document["kind"] == "Namespace"])
     if renewed:
-        kubectl.apply([certificates.secret(material)])
-    kubectl.apply([each for each in rendered if not documents.is_webhook(each) and each["kind"] != "Namespace"])
+        kubectl.apply([installed_objects.secret(material)])
+    kubectl.apply([each for each in rendered if not installed_objects.is_webhook(each) and each["kind"] != "Namespace"])
     say("deployment: applied, waiting until Muster serves")
     _wait(kubectl)
     kubectl.apply(webhooks)
@@ -124,7 +123,7 @@ def _completed(kubectl: Kubectl, wanted: Installation) -> Installation:
     deployment = kubectl.get("deployment", NAME, NAMESPACE) or {}
     configmap = kubectl.get("configmap", NAME, NAMESPACE) or {}
     replicas = (deployment.get("spec") or {}).get("replicas") or None  # with none Muster would not serve
-    config = (configmap.get("data") or {}).get(documents.CONFIG_KEY)
+    config = (configmap.get("data") or {}).get(installed_objects.CONFIG_KEY)
     return replace(wanted, config=wanted.config or config, replicas=wanted.replicas or replicas)
 
 
@@ -139,7 +138,7 @@ def _trust(kubectl: Kubectl, webhooks: Sequence[Document], ca: bytes) -> int:
     """Set only `caBundle` of the webhook configurations that exist; return their number."""
     live = [kubectl.get(each["kind"].lower(), each["metadata"]["name"]) for each in webhooks]
     kept = [{**each, "webhooks": found["webhooks"]} for each, found in zip(webhooks, live, strict=True) if found]
-    documents.set_ca(kept, ca)
+    installed_objects.set_ca(kept, ca)
     if kept:
         kubectl.apply(kept)
     return len(kept)
@@ -173,4 +172,4 @@ def _asked(kubectl: Kubectl, question: tuple[str, ...]) -> str:
 
 
 def _reversed_rest(rendered: list[Any]) -> list[Any]:
-    return [document for document in reversed(rendered) if not documents.is_webhook(document)]
+    return [document for document in reversed(rendered) if not installed_objects.is_webhook(document)]
