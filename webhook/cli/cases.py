@@ -29,7 +29,7 @@ from muster.webhook.cluster import readers
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Source, Unreadable
 
-__all__ = ["Case", "Setup", "is_job", "is_judged", "policy", "prepare", "read", "setup"]
+__all__ = ["Case", "Setup", "is_job", "is_judged", "of_text", "policy", "prepare", "read", "setup"]
 
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
@@ -301,6 +301,12 @@ def policy(config: Path | None) -> Policy:
         return configs.load(config).policy(registry)
     except configs.ConfigError as error:
         raise CommandError(str(error)) from error
+
+
+def of_text(name: str, text: str) -> Setup:
+    """Return the setup for a text under a name of a file, with the default policy."""
+    found = sources.read_text(name, text)
+    return Setup(found.sources, [], gathering.gather(found.sources), policy(None), "default")
 
 
 def prepare(args: argparse.Namespace) -> Setup:

@@ -6,10 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from muster.webhook.cli import cases, findings_report, gathering, problems, starters
-from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cli import cases, findings_report, problems, starters
+from muster.webhook.cli.cases import Case
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.kubeyaml import sources
 
 __all__ = ["run"]
 
@@ -36,8 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _decided(name: str, text: str) -> list[Case]:
-    found = sources.read_text(name, text)
-    setup = Setup(found.sources, [], gathering.gather(found.sources), cases.policy(None), "default")
+    setup = cases.of_text(name, text)
     return [setup.decide(source) for source in setup.sources if cases.is_job(source)]
 
 
