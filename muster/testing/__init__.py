@@ -18,6 +18,7 @@ It needs the extra `testing`: pip install 'muster-admission[testing]'.
 
 from __future__ import annotations
 
+from muster.strategies.plugins import old_name
 from muster.testing.example_jobs import Sample, make_jobset, make_runtime, make_trainjob, samples
 from muster.testing.mutation_rules import check_rules
 from muster.testing.strategy_runs import jobset_of, mutate, validate
@@ -33,3 +34,5 @@ __all__ = [
     "samples",
     "validate",
 ]
+
+old_name.allow()

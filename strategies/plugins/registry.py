@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from muster.strategies.plugins import old_name
 from muster.strategies.plugins.protocols import FrameworkStrategy
 
 if TYPE_CHECKING:
@@ -131,7 +132,10 @@ class Registry:
         for decorated in _decorated:
             registry.register(decorated())
         if plugins:
-            for point in _points():
+            points = _points()
+            if points:
+                old_name.allow()
+            for point in points:
                 registry.register(_loaded(point), _origin(point))
         return registry
 

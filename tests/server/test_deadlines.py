@@ -200,7 +200,7 @@ async def test_a_recorder_and_metrics_that_fail_keep_nobody_from_an_answer(serve
         raise UnspeakableError
 
     webhook = await serve(policy=IN_TREE)
-    monkeypatch.setattr(muster.webhook.metrics, "observe", fails)
+    monkeypatch.setattr(webhook.metrics, "observe", fails)
     assert "patch" in await webhook.admit()
     webhook.records.submit = fails
     assert (await webhook.admit(uid="u5"))["status"]["code"] == 503  # as a record that cannot be kept

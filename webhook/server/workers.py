@@ -1,7 +1,7 @@
 """Workers: threads for work that may take long, ended when nobody waits for it any more.
 
-Work that its caller has given up is told to end again and again until it has (`muster.webhook.admission.threads`). A thread
-that goes on counts as stray, and with too many of them no new work is begun.
+Work that its caller has given up is told to end again and again until it has (`muster.webhook.admission.threads`). A
+thread that goes on counts as stray, and with too many of them no new work is begun.
 
 The event loop and these threads share the interpreter's lock: a busy thread gives it up after each switch interval, so
 the loop goes on beside it, a few milliseconds later at most.

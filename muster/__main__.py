@@ -1,4 +1,4 @@
-"""`python -m muster.webhook` is `muster`."""
+"""`python -m muster` is `muster`."""
 
 from __future__ import annotations
 
