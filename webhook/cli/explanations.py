@@ -42,25 +42,37 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         setup: the input of the command.
         before: the explanation of the job before; a predicted JobSet follows from that TrainJob.
     """
-    origin, document, decision = case.source.origin, case.source.document, case.mutated
-    metadata, job = loose.member(document, "metadata"), _job(case, setup)
-    world = _measured(job) if job else None
+    document, decision, registered = case.source.document, case.mutated, case.mutated.strategy
+    chosen, job = registered.strategy if registered else None, _job(case, setup)
+    world, earlier = _measured(job), restores.applied(document)
+    line = _described(job) if job else None
     return {
-        **{key: value for key, value in findings_report.place_of(origin).items() if key != "line"},
+        **{key: value for key, value in findings_report.place_of(case.source.origin).items() if key != "line"},
         "object": case.title,
         "apiVersion": document["apiVersion"],
         "kind": case.source.kind,
         "namespace": case.namespace,
-        "name": metadata.get("name"),
+        "name": loose.member(document, "metadata").get("name"),
         "predicted": predictions.made_by(decision.governor.runtime) if case.predicted else None,
         "notes": list(case.notes),
         "runtime": _runtime(case, setup),
         "framework": decision.governor.framework,
-        "strategy": _strategy(case),
+        "strategy": chosen
+        and registered
+        and {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin},
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        "launch": _launch(job, document) if job else None,
-        "world": _world(world),
-        "earlier": _earlier(document),
+        # Without secrets: a terminal is often shown to others, and the log of CI to everybody.
+        "launch": doors.findings((), (line,), document)[1][0] if line else line,
+        "world": world
+        and {
+            "nodes": world.nodes,
+            "processesPerNode": world.processes,
+            "worldSize": world.world_size,
+            "mayStartMore": world.own,
+        },
+        "earlier": {key: earlier.get(key) for key in ("strategy", "version")} | {"fields": list(earlier["fields"])}
+        if earlier
+        else None,
         "decision": decision.verdict,
         "refused": case.refused,
         "changes": [_change(change) for change in decision.changes],
@@ -76,37 +88,19 @@ def ending(case: Case, setup: Setup) -> Ending:
     return _ending(case, _job(case, setup))
 
 
-def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None) -> Ending:
-    world = _measured(job) if job else None
-    return _end(case, world, before, unread=bool(job and _is_unread(job)))
-
-
 def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
     runtime = case.mutated.governor.runtime
     if runtime is None:
         return None
     if runtime.source in ("label", "launch"):
         return {"kind": None, "name": None, "source": runtime.source, "file": None}
-    owner = (case.mutated.governor.owner or {}).get("metadata") or {}
-    namespace = case.namespace if runtime.kind == "TrainingRuntime" else ""
-    ref = Ref(runtime.kind, namespace, runtime.name)
+    ref = Ref(runtime.kind, case.namespace if runtime.kind == "TrainingRuntime" else "", runtime.name)
     if runtime.source == "snapshot":
+        owner = loose.member(case.mutated.governor.owner, "metadata")
         ref = Ref("RuntimeSnapshot", case.namespace, str(owner.get("name", "")))
     origin = setup.cluster.origins.get(ref)
-    return {
-        "kind": runtime.kind,
-        "name": runtime.name,
-        "source": runtime.source,
-        "file": str(origin) if origin else None,
-    }
-
-
-def _strategy(case: Case) -> dict[str, str] | None:
-    registered = case.mutated.strategy
-    if registered is None:
-        return None
-    chosen = registered.strategy
-    return {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin}
+    file = str(origin) if origin else None
+    return {"kind": runtime.kind, "name": runtime.name, "source": runtime.source, "file": file}
 
 
 def _because(case: Case, setup: Setup) -> str:
@@ -117,12 +111,6 @@ def _because(case: Case, setup: Setup) -> str:
     if setup.policy.framework(governor.framework).mode is not None:
         return f"the configuration of framework {governor.framework}"
     return "the global mode"
-
-
-def _launch(job: Job, document: object) -> str | None:
-    """Return the launch line without secrets: a terminal is often shown to others, and the log of CI to everybody."""
-    line = _described(job)
-    return doors.findings((), (line,), document)[1][0] if line else line
 
 
 def _job(case: Case, setup: Setup) -> Job | None:
@@ -144,13 +132,6 @@ def _job(case: Case, setup: Setup) -> Job | None:
         roles=setup.policy.roles,
         identify=kinds.identify,
     )
-
-
-def _earlier(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    note = restores.applied(document)
-    if not note:
-        return None
-    return {"strategy": note.get("strategy"), "version": note.get("version"), "fields": list(note["fields"])}
 
 
 def _change(change: Change) -> dict[str, Any]:
@@ -181,25 +162,19 @@ def _unchanged(case: Case) -> str | None:
 
 
 def _nothing_to_do(case: Case) -> str:
-    framework, strategy = case.mutated.governor.framework, case.mutated.strategy
-    if framework is None or case.is_unlabelled:
-        return _unlabelled(case)
-    if strategy is not None and strategy.strategy.framework != framework:
-        return f"framework {framework} has no strategy; the job runs as it would without Muster"
-    if case.errors:
-        return "there is nothing to change; correct the errors below"
-    return "there is nothing to change"
-
-
-def _unlabelled(case: Case) -> str:
-    owner = case.mutated.governor.owner
+    governor, strategy = case.mutated.governor, case.mutated.strategy
+    framework, owner, runtime = governor.framework, governor.owner, governor.runtime
+    if framework is not None and not case.is_unlabelled:
+        if strategy is not None and strategy.strategy.framework != framework:
+            return f"framework {framework} has no strategy; the job runs as it would without Muster"
+        return f"there is nothing to change{'; correct the errors below' if case.errors else ''}"
     if owner is not None:
-        name = owner["metadata"]["name"]
-        return f"TrainJob {name}, which owns it, or the runtime of that TrainJob is not in the files; give both with -f"
+        what = f"TrainJob {owner['metadata']['name']}, which owns it, or the runtime of that TrainJob"
+        return f"{what} is not in the files; give both with -f"
     if case.source.kind != "TrainJob":
         return f"it has no label {names.FRAMEWORK_LABEL} and no TrainJob owns it, so no strategy applies"
     kind, name = trainjobs.runtime_ref(case.source.document)
-    if case.mutated.governor.runtime is None:
+    if runtime is None:
         return f"{kind} {name or '(no name)'} was not found, so its framework is not known; see --runtimes"
     return f"{kind} {name} has no label {names.FRAMEWORK_LABEL}, so no strategy applies"
 
@@ -219,13 +194,12 @@ class Ending(TypedDict):
     text: str
 
 
-def _end(case: Case, world: World | None, before: Mapping[str, Any] | None = None, *, unread: bool = False) -> Ending:
+def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None) -> Ending:
     """Return how the explanation of a case ends.
 
     Args:
         case: the job with its decisions.
-        world: what its launch makes, None where that is not known.
-        unread: whether Muster cannot read what its launch starts.
+        job: as its strategy sees it, None where that is not known.
         before: the explanation of the TrainJob from which a predicted JobSet follows.
     """
     todo = _todo(case)
@@ -234,68 +208,52 @@ def _end(case: Case, world: World | None, before: Mapping[str, Any] | None = Non
     unseen = _unseen(case)
     if unseen:
         return Ending(kind="open", text=unseen)
-    if case.mutated.governor.owner is not None:
-        return _following(case, before)
-    if unread or (world is not None and world.own and world.nodes != 1):
-        return Ending(kind="open", text=_UNREAD if unread else _OWN)
-    return Ending(kind="right", text=_right(case))
+    changed = any(change.rule not in BOOKKEEPING for change in case.mutated.changes)
+    right = Ending(
+        kind="right",
+        text=f"the job is right {'with the changes above' if changed else 'as it is'}, and nothing is open",
+    )
+    owner = case.mutated.governor.owner
+    if owner is not None:  # the launch of a JobSet that Trainer makes is judged where its author reads it
+        if before is None:
+            judged = f"TrainJob {loose.member(owner, 'metadata').get('name')}, from which Trainer made this JobSet"
+            return Ending(kind="open", text=f"nothing is wrong here; the launch is judged at {judged}")
+        text = "see the end of the TrainJob above; this JobSet adds nothing to it"
+        return right if before["ending"]["kind"] == "right" else Ending(kind=before["ending"]["kind"], text=text)
+    if job is not None and _is_unread(job):
+        return Ending(kind="open", text=_UNREAD)
+    world = _measured(job)
+    return Ending(kind="open", text=_OWN) if world is not None and world.own and world.nodes != 1 else right
 
 
 def _todo(case: Case) -> str:
     """Return what there is to mend or to read, "" for nothing."""
-    errors, warnings = (_count(case, each) for each in (Severity.ERROR, Severity.WARNING))
+    errors, warnings = len(case.errors), len(case.warnings)
+    to_read = f"{problems.plural(warnings, 'warning')} to read"
     if case.failure:
         return "no decision could be made; see the failure above"
     if errors:
-        told = f"{problems.plural(errors, 'error')} to mend"
-        told += f" and {problems.plural(warnings, 'warning')} to read" if warnings else ""
+        told = f"{problems.plural(errors, 'error')} to mend{f' and {to_read}' if warnings else ''}"
         passes = "its missing label" if case.is_unlabelled else f"mode {case.mutated.mode.value}"
         return f"{told}; {'the cluster refuses this job' if case.refused else f'{passes} lets this job pass'}"
-    if _unmade(case):
+    if case.mutated.verdict != "patched" and any(each.rule not in BOOKKEEPING for each in case.mutated.changes):
         return f"mode {case.mutated.mode.value} makes none of the changes above, so the job runs without them"
-    return f"{problems.plural(warnings, 'warning')} to read; the job passes" if warnings else ""
+    return f"{to_read}; the job passes" if warnings else ""
 
 
 def _unseen(case: Case) -> str:
     """Return what Muster cannot see or does not check, "" where it saw everything."""
-    decision = case.mutated
-    framework, registered = decision.governor.framework, decision.strategy
-    if decision.verdict == "skipped":
+    framework, registered = case.mutated.governor.framework, case.mutated.strategy
+    unchecked = "so its launch was not checked, only what holds for every job"
+    if case.mutated.verdict == "skipped":
         return "Muster is off for this job, so nothing was checked"
     if framework is None:
-        return "its framework is not known, so its launch was not checked, only what holds for every job"
+        return f"its framework is not known, {unchecked}"
     if registered is None or registered.strategy.framework != framework:
-        return f"framework {framework} has no strategy, so its launch was not checked, only what holds for every job"
-    if _count(case, Severity.NOTE):
+        return f"framework {framework} has no strategy, {unchecked}"
+    if any(each.severity is Severity.NOTE for each in case.findings):
         return "nothing that Muster can see is wrong; what it cannot see is in the notes above"
     return ""
-
-
-def _following(case: Case, before: Mapping[str, Any] | None) -> Ending:
-    """End the section of a JobSet that Trainer makes: its launch is judged where its author reads it."""
-    owner = (case.mutated.governor.owner or {}).get("metadata") or {}
-    if before is None:
-        judged = f"TrainJob {owner.get('name')}, from which Trainer made this JobSet"
-        return Ending(kind="open", text=f"nothing is wrong here; the launch is judged at {judged}")
-    if before["ending"]["kind"] == "right":
-        return Ending(kind="right", text=_right(case))
-    text = "see the end of the TrainJob above; this JobSet adds nothing to it"
-    return Ending(kind=before["ending"]["kind"], text=text)
-
-
-def _right(case: Case) -> str:
-    if any(change.rule not in BOOKKEEPING for change in case.mutated.changes):
-        return "the job is right with the changes above, and nothing is open"
-    return "the job is right as it is, and nothing is open"
-
-
-def _unmade(case: Case) -> bool:
-    changes = [change for change in case.mutated.changes if change.rule not in BOOKKEEPING]
-    return bool(changes) and case.mutated.verdict != "patched"
-
-
-def _count(case: Case, severity: Severity) -> int:
-    return sum(each.severity is severity for each in case.findings)
 
 
 _DIGITS = 9
@@ -310,27 +268,15 @@ def _described(job: Job) -> str | None:
     return f"{_read_words(site)}{_size(job, site)}"
 
 
-def _measured(job: Job) -> World | None:
+def _measured(job: Job | None) -> World | None:
     """Return what the launch of a job makes, None where that is not known."""
-    return worlds.find_world(job) if _counts(job) else None
+    return worlds.find_world(job) if job is not None and _counts(job) else None
 
 
 def _is_unread(job: Job) -> bool:
     """Whether Muster cannot read what a launch starts: an image, a program or a text that it does not know."""
     site = sites.find_site(job)
     return site is not None and _counts(job) and (bool(site.reading.unread) or not site.reading.launches)
-
-
-def _world(world: World | None) -> dict[str, Any] | None:
-    """Return a world for JSON."""
-    if world is None:
-        return None
-    return {
-        "nodes": world.nodes,
-        "processesPerNode": world.processes,
-        "worldSize": world.world_size,
-        "mayStartMore": world.own,
-    }
 
 
 def _read_words(site: Site) -> str:

@@ -137,7 +137,7 @@ class Report:
     def json(self) -> str:
         """Return `muster.dev/check/v1`."""
         shown = [
-            {**_head(case.source), "namespace": case.namespace, **_decision(case), "findings": findings(case)}
+            {**_head(case.source, namespace=case.namespace), **_decision(case), "findings": findings(case)}
             for case in self.decided
         ]
         shown += [
@@ -171,10 +171,10 @@ class Report:
         return "; ".join([text + (f", {plural(notes, 'note')}" if notes else ""), *filter(None, parts)])
 
 
-def _head(source: Source) -> dict[str, Any]:
+def _head(source: Source, **where: str) -> dict[str, Any]:
     document = source.document
     name = loose.member(document, "metadata").get("name")
-    return {**place_of(source.origin), "apiVersion": document["apiVersion"], "kind": source.kind, "name": name}
+    return {**place_of(source.origin), "apiVersion": document["apiVersion"], "kind": source.kind, **where, "name": name}
 
 
 def _decision(case: Case) -> dict[str, Any]:
