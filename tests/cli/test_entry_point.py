@@ -61,7 +61,7 @@ def test_offline_commands_import_no_server_and_no_client(process, args):
 @pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
 def test_the_installer_imports_no_server_and_no_client(process, tmp_path, command):
     packages, modules = imported(process, command, "--kubectl", tmp_path / "none")
-    assert "muster.webhook.installer.steps" in modules
+    assert "muster.webhook.installer.installation_steps" in modules
     assert not packages & {"kubernetes", "aiohttp", "prometheus_client"}
 
 
