@@ -25,9 +25,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from muster.runtimes import RuntimeChoiceError, choose_runtime, framework_of
-    from muster.torchtune import LoraConfig, TorchTuneConfig, TorchTuneInstructDataset, TorchTuneTrainer
-    from muster.trainers import (
+    from muster.config_trainers import (
         BackendError,
         ConfigTrainer,
         LLMTrainer,
@@ -36,6 +34,8 @@ if TYPE_CHECKING:
         get_registered_backends,
         register_backend,
     )
+    from muster.runtime_choice import RuntimeChoiceError, choose_runtime, framework_of
+    from muster.torchtune import LoraConfig, TorchTuneConfig, TorchTuneInstructDataset, TorchTuneTrainer
     from muster.trl import Logging, LoRA, Precision, Quantization, TRLTrainer, VLLMSampling
 
 __all__ = [
@@ -63,34 +63,21 @@ __all__ = [
 
 # Imported when somebody asks for it, so that `import muster.strategies` imports no trainer.
 _HOMES = {
-    "BackendError": "muster.trainers",
-    "ConfigTrainer": "muster.trainers",
-    "LLMTrainer": "muster.trainers",
-    "LoRA": "muster.trl",
-    "Logging": "muster.trl",
-    "LoraConfig": "muster.torchtune",
-    "Precision": "muster.trl",
-    "Quantization": "muster.trl",
-    "RuntimeChoiceError": "muster.runtimes",
-    "TRLTrainer": "muster.trl",
-    "TorchTuneConfig": "muster.torchtune",
-    "TorchTuneInstructDataset": "muster.torchtune",
-    "TorchTuneTrainer": "muster.torchtune",
-    "TrainerError": "muster.trainers",
-    "VLLMSampling": "muster.trl",
-    "choose_runtime": "muster.runtimes",
-    "framework_of": "muster.runtimes",
-    "get_backend": "muster.trainers",
-    "get_registered_backends": "muster.trainers",
-    "register_backend": "muster.trainers",
+    "config_trainers": (
+        "BackendError ConfigTrainer LLMTrainer TrainerError get_backend get_registered_backends register_backend"
+    ),
+    "runtime_choice": "RuntimeChoiceError choose_runtime framework_of",
+    "torchtune": "LoraConfig TorchTuneConfig TorchTuneInstructDataset TorchTuneTrainer",
+    "trl": "LoRA Logging Precision Quantization TRLTrainer VLLMSampling",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
-    return found
+    for home, names in _HOMES.items():
+        if name in names.split():
+            found = globals()[name] = getattr(importlib.import_module(f"muster.{home}"), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, TypedDict
 
-from muster import runtimes
+from muster import runtime_choice
+from muster.config_trainers import ConfigTrainer
 from muster.strategies.documents import names
-from muster.trainers import ConfigTrainer
 
 if TYPE_CHECKING:
     from kubeflow.trainer import TrainerClient
@@ -88,7 +88,7 @@ def to_arguments(trainer: ConfigTrainer, runtime: types.Runtime, options: Iterab
         RuntimeChoiceError: the runtime is of another framework.
         ValueError: the SDK does not send one of the fields that are set.
     """
-    runtimes.choose_runtime([_document(runtime)], trainer.framework, runtime.name)
+    runtime_choice.choose_runtime([_document(runtime)], trainer.framework, runtime.name)
     return {
         "runtime": runtime,
         "trainer": _carrier(trainer, runtime),
@@ -111,7 +111,7 @@ def choose_runtime(client: TrainerClient, framework: str, name: str | None = Non
     if named is not None and named.trainer.framework == framework:
         return named
     found = {each.name: each for each in client.list_runtimes()}
-    chosen = runtimes.choose_runtime(map(_document, found.values()), framework, name)
+    chosen = runtime_choice.choose_runtime(map(_document, found.values()), framework, name)
     return found[chosen["metadata"]["name"]]
 
 

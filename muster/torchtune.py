@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
+from muster.config_trainers import ConfigTrainer, register_backend
 from muster.strategies.trainer import recipes
-from muster.trainers import ConfigTrainer, register_backend
 
 __all__ = ["LoraConfig", "TorchTuneConfig", "TorchTuneInstructDataset", "TorchTuneTrainer"]
 

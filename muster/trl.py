@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from muster.config_trainers import ConfigTrainer, register_backend
 from muster.strategies.frameworks.trl import flags
-from muster.trainers import ConfigTrainer, register_backend
 
 __all__ = ["LoRA", "Logging", "Precision", "Quantization", "TRLTrainer", "VLLMSampling"]
 

@@ -19,10 +19,9 @@ It needs the extra `testing`: pip install 'muster-admission[testing]'.
 from __future__ import annotations
 
 from muster.strategies.plugins import old_name
-from muster.testing.documents import make_jobset, make_runtime, make_trainjob
-from muster.testing.rules import check_rules
-from muster.testing.runs import jobset_of, mutate, validate
-from muster.testing.samples import Sample, samples
+from muster.testing.example_jobs import Sample, make_jobset, make_runtime, make_trainjob, samples
+from muster.testing.mutation_rules import check_rules
+from muster.testing.strategy_runs import jobset_of, mutate, validate
 
 __all__ = [
     "Sample",

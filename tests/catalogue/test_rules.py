@@ -12,7 +12,7 @@ import yaml
 
 from muster.strategies.documents import findings
 from muster.webhook import catalogue
-from muster.webhook.cli import arguments, cases, explanations
+from muster.webhook.cli import cases, commandline, explanations
 from muster.webhook.cli.commands import explain
 from tests.support import jobs as made
 from tests.support import rules
@@ -89,7 +89,7 @@ def _reported(rule, example, *, changes=True):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "example.yaml"
         path.write_text(text, encoding="utf-8")
-        setup = cases.prepare(arguments.parser().parse_args(["explain", "-f", str(path)]))
+        setup = cases.prepare(commandline.parser().parse_args(["explain", "-f", str(path)]))
         decided = [explanations.explain(case, setup) for case in explain.sections(setup, with_jobsets=True)]
     members = ("findings", "changes") if changes else ("findings",)
     return {entry["rule"] for each in decided for member in members for entry in each[member]}

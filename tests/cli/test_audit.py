@@ -20,7 +20,7 @@ import pytest
 
 from muster.audit import chain, record_schema
 from muster.webhook import kubeyaml
-from muster.webhook.cli import arguments, main
+from muster.webhook.cli import commandline, main
 from muster.webhook.cli.commands import audit_serve
 
 ROOT = Path(__file__).parents[2]
@@ -192,7 +192,10 @@ def test_lines_that_are_no_records_are_counted_and_hide_nothing(muster, log):
 
 
 def test_the_decisions_to_choose_from_are_those_of_the_log():
-    assert typing.get_args(record_schema.Decision) == arguments.DECISIONS
+    assert (
+        list(typing.get_args(record_schema.Decision))
+        == commandline.table()["commands"]["audit"]["actions"]["ls"]["arguments"]["--decision"]["choices"]
+    )
 
 
 def test_rules_and_words_in_reasons_are_filters_too(muster, write):

@@ -61,17 +61,29 @@ def test_offline_commands_import_no_server_and_no_client(process, args):
 @pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
 def test_the_installer_imports_no_server_and_no_client(process, tmp_path, command):
     packages, modules = imported(process, command, "--kubectl", tmp_path / "none")
-    assert "muster.webhook.installer.steps" in modules
+    assert "muster.webhook.installer.installation_steps" in modules
     assert not packages & {"kubernetes", "aiohttp", "prometheus_client"}
+
+
+def test_a_check_runs_the_modules_that_its_job_needs(process):
+    probe = PROBE.replace("main.main(sys.argv[1:])", "main.main()").replace(
+        'if name.startswith("muster.webhook.")',
+        'if name.startswith("muster.") and type(sys.modules[name]) is type(sys)',
+    )
+    done = process("check", "-f", "-", stdin=JOB, program=probe)
+    assert done.returncode == 0, done.stderr
+    run = done.stdout.decode().splitlines()[1].split()
+    assert "muster.strategies.frameworks.trl.strategy" in run
+    assert not {name for name in run if name.startswith("muster.webhook.cli.related.queues")}
+    assert len(run) <= 230
 
 
 def test_the_version_needs_no_more_than_the_parser(process):
     packages, modules = imported(process, "--version")
-    parts = {f"muster.webhook.cli.arguments.{each}" for each in ("clusters", "jobs", "logs", "options", "parsers")}
-    assert modules == parts | {
+    assert modules == {
         "muster.webhook.cli",
         "muster.webhook.cli.main",
-        "muster.webhook.cli.arguments",
+        "muster.webhook.cli.commandline",
         "muster.webhook.cli.problems",
     }
     assert not packages & {"yaml", "orjson"}
@@ -232,11 +244,12 @@ def test_strategies_are_listed_with_framework_version_origin_and_what_they_do(mu
     assert table.splitlines()[0].split() == ["FRAMEWORK", "VERSION", "ORIGIN", "WHAT", "IT", "DOES"]
 
 
-def test_a_plugin_that_cannot_be_loaded_ends_the_command_with_its_name(muster, monkeypatch):
-    from muster.strategies.plugins import registry  # noqa: PLC0415  # beside its only use
-
-    point = registry.importlib.metadata.EntryPoint("broken", "no.such.module:Strategy", "muster.strategies")
-    monkeypatch.setattr(registry.importlib.metadata, "entry_points", lambda **_: [point])
+def test_a_plugin_that_cannot_be_loaded_ends_the_command_with_its_name(muster, monkeypatch, tmp_path):
+    folder = tmp_path / "plugin-1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1\n")
+    (folder / "entry_points.txt").write_text("[muster.strategies]\nbroken = no.such.module:Strategy\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
     result = muster("check", "-f", "-", stdin=JOB)
     assert result.code == 2
     assert "muster: entry point broken = no.such.module:Strategy" in result.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.webhook.cli import tables
+from muster.webhook.cli import terminal
 from tests.cli import jobs
 
 
@@ -86,7 +86,7 @@ def test_the_table_fits_the_terminal(muster, monkeypatch, width):
 
 def test_a_terminal_narrower_than_the_least_width_is_not_followed(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
-    assert tables.terminal_width() == tables.MIN_WIDTH
+    assert terminal.terminal_width() == terminal.MIN_WIDTH
 
 
 def test_long_values_are_cut_unless_all_is_asked_for(muster):

@@ -8,15 +8,16 @@ import stat
 import pytest
 
 from muster.webhook import kubeyaml
-from muster.webhook.cli import arguments, starters
+from muster.webhook.cli import commandline, starters
 
 SIZES = [(1, 1), (1, 8), (2, 1), (4, 2)]
-VOLUMES = [kind for kind in arguments.STARTERS if kind not in ("torchtune", "vllm")]
+KINDS = commandline.table()["commands"]["init"]["arguments"]["kind"]["choices"]
+VOLUMES = [kind for kind in KINDS if kind not in ("torchtune", "vllm")]
 ONE_NODE = {"torchtune"}
 COMMENT = re.compile(r"^( *)# (- --.*|- fsdp2)$")
 BLOCK = re.compile(r"^( *)# ( *(?:- )?[\w./-]+:(?: .*)?)$")
 
-every_kind = pytest.mark.parametrize("kind", arguments.STARTERS)
+every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def asked(nodes, gpus):
@@ -37,14 +38,12 @@ def only_job(text):
 
 def test_there_is_one_file_for_each_kind():
     folder = starters.resources.files(starters)
-    assert {each.name for each in folder.iterdir() if each.name.endswith(".yaml")} == {
-        f"{kind}.yaml" for kind in arguments.STARTERS
-    }
+    assert {each.name for each in folder.iterdir() if each.name.endswith(".yaml")} == {f"{kind}.yaml" for kind in KINDS}
 
 
 @pytest.mark.parametrize(
     ("kind", "nodes", "gpus"),
-    [(kind, *size) for kind in arguments.STARTERS for size in SIZES if size[0] == 1 or kind not in ONE_NODE],
+    [(kind, *size) for kind in KINDS for size in SIZES if size[0] == 1 or kind not in ONE_NODE],
 )
 def test_what_is_written_has_no_finding_and_is_called_right(muster, kind, nodes, gpus):
     written = muster("init", kind, *asked(nodes, gpus))

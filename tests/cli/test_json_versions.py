@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from muster.webhook.cli import arguments
+from muster.webhook.cli import commandline
 from tests.cli import jobs
 
 ELSEWHERE = {
@@ -39,7 +39,7 @@ def with_json(parser, name=""):
 
 
 def test_no_command_is_forgotten():
-    assert set(with_json(arguments.parser())) == {
+    assert set(with_json(commandline.parser())) == {
         *ELSEWHERE,
         *(args[0] for args in HERE.values()),
         "strategies ls",

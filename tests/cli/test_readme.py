@@ -25,7 +25,7 @@ BASH = str(shutil.which("bash"))
 OMITTED = {
     "make test": "is what runs this test",
     "muster check --cluster": "reads a cluster: tests/cli/test_check_cluster.py, with an API server in memory",
-    "muster status JOB": "reads a cluster: tests/cli/stories/test_status.py, with an API server in memory",
+    "muster status JOB": "reads a cluster: tests/cli/status/test_status.py, with an API server in memory",
     "muster doctor": "reads a cluster: tests/doctor/test_command.py, with an API server in memory",
     "muster install": "changes a cluster: tests/packaging/test_wheel.py, with an API server in memory",
     "muster upgrade": "changes a cluster: tests/packaging/test_wheel.py, with an API server in memory",

@@ -102,14 +102,14 @@ def test_a_diff_has_colour_on_a_terminal_or_when_told(muster, color, coloured):
 
 @pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
 def test_no_color_is_honoured_on_a_terminal(monkeypatch, variables, coloured):
-    from muster.webhook.cli import diffs  # noqa: PLC0415  # as the command does
+    from muster.webhook.cli import terminal  # noqa: PLC0415  # as the command does
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert diffs.is_coloured("auto") == coloured
+    assert terminal.is_coloured("auto") == coloured
 
 
 def test_a_denied_job_is_still_rendered_and_its_errors_are_said(muster):

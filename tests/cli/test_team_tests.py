@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from muster.strategies.frameworks import builtin
-from muster.webhook.cli.goldens import forms
+from muster.webhook.cli.policy_tests import case_files
 from tests.cli import jobs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team-tests"
@@ -400,7 +400,7 @@ def test_junit_has_a_failure_with_the_diff_and_an_error_for_what_cannot_be_read(
 def test_what_the_documentation_shows_has_the_form_that_is_read(write):
     text = (EXAMPLE.parents[1] / "docs" / "team-tests.md").read_text()
     expected, settings = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    assert set(forms.read(write("expected.yaml", expected), forms.EXPECTED)) == set(forms.EXPECTED)
-    assert set(forms.read(write("case.yaml", settings), forms.SETTINGS)) == set(forms.SETTINGS)
-    for word in (*forms.DECISIONS, *forms.EXPECTED, *forms.SETTINGS):
+    assert set(case_files.read_form(write("expected.yaml", expected), case_files.EXPECTED)) == set(case_files.EXPECTED)
+    assert set(case_files.read_form(write("case.yaml", settings), case_files.SETTINGS)) == set(case_files.SETTINGS)
+    for word in (*case_files.DECISIONS, *case_files.EXPECTED, *case_files.SETTINGS):
         assert f"`{word}`" in text or f"\n{word}:" in text

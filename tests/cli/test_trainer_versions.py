@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
-from muster.webhook.cli import main
-from muster.webhook.cli.arguments import options
+from muster.webhook.cli import commandline, main
 from muster.webhook.cli.schemas import check, known_as, schema_shapes
 from muster.webhook.cluster import trainers
 from muster.webhook.configs import sections
@@ -129,7 +128,7 @@ def test_an_unknown_version_is_refused_with_those_that_are_known(capsys):
     with pytest.raises(SystemExit):
         main.main(["check", "x.yaml", "--trainer", "1.9"])
     assert "2.0, 2.1, 2.2, 2.3, next" in capsys.readouterr().err
-    assert options.trainer("v2.2.0") is VERSIONS["2.2"]
+    assert commandline.trainer("v2.2.0") is VERSIONS["2.2"]
 
 
 def test_the_configuration_takes_the_versions_that_the_command_line_takes():

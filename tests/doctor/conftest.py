@@ -9,8 +9,8 @@ import pytest
 
 from muster.webhook.cli.main import main
 from muster.webhook.cluster import live
-from muster.webhook.doctor import examinations
-from muster.webhook.doctor.installations import Installation, Options
+from muster.webhook.doctor import examination
+from muster.webhook.doctor.live_installation import Installation, Options
 from tests.doctor import worlds
 
 
@@ -58,8 +58,8 @@ def examine(installation):
     """Examine the world by all checks or by one; returns `SEVERITY CHECK: WHAT; TODO` of its findings."""
 
     async def run(check="", **options):
-        checks = [each for each in examinations.CHECKS if check in {"", each.name}]
-        found = await examinations.examine(await installation(**options), checks)
+        checks = [each for each in examination.CHECKS if check in {"", each.name}]
+        found = await examination.examine(await installation(**options), checks)
         chosen = [each for each in found if check in {"", each.check}]
         return [f"{each.severity.value} {each.check}: {each.what}; {each.todo}" for each in chosen]
 

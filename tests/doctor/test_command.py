@@ -7,7 +7,7 @@ import json
 import pytest
 
 from muster.webhook.cli.commands import doctor as doctors
-from muster.webhook.doctor import examinations
+from muster.webhook.doctor import examination
 from muster.webhook.doctor.diagnoses import Severity
 from tests.doctor import worlds
 from tests.doctor.conftest import written
@@ -55,7 +55,7 @@ def test_json_has_the_members_that_are_documented(world, doctor):
     assert {tuple(each) for each in report["findings"]} == {("check", "severity", "what", "todo", "figures")}
     assert {each["check"] for each in report["findings"]} <= {
         "api-server",
-        *(check.name for check in examinations.CHECKS),
+        *(check.name for check in examination.CHECKS),
     }
     (figures,) = [each["figures"] for each in report["findings"] if each["figures"]]
     assert list(figures) == ["minimumSeconds", "medianSeconds", "calls"]

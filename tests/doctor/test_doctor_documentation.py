@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from muster.webhook.cli import arguments
+from muster.webhook.cli import commandline
 from muster.webhook.cli.commands import doctor
-from muster.webhook.doctor import examinations
-from muster.webhook.doctor.installations import Options
+from muster.webhook.doctor import examination
+from muster.webhook.doctor.live_installation import Options
 from tests.manifests import files
 
 TEXT = (files.FOLDER.parent / "docs" / "doctor.md").read_text()
-CHECKS = ["api-server", *(check.name for check in examinations.CHECKS)]
+CHECKS = ["api-server", *(check.name for check in examination.CHECKS)]
 
 
 def section(title):
@@ -25,12 +25,12 @@ def test_every_check_is_described_in_order():
 
 
 def test_every_option_is_described():
-    actions = arguments.parser().parse_args(["doctor"])
+    actions = commandline.parser().parse_args(["doctor"])
     options = {f"--{name.replace('_', '-')}" for name in vars(actions)} - {"--command", "--version"}
     assert set(re.findall(r"--[a-z][a-z-]+", TEXT.partition("\n## ")[0])) == options
 
 
-@pytest.mark.parametrize("check", examinations.CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("check", examination.CHECKS, ids=lambda check: check.name)
 def test_every_permission_is_named(check):
     needs = section("Permissions")
     (row,) = [line for line in needs.splitlines() if line.startswith("|") and f"`{check.name}`" in line.split("|")[1]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from muster.webhook.cluster import transports
-from muster.webhook.doctor import examinations
-from muster.webhook.doctor.installations import Options
+from muster.webhook.doctor import examination
+from muster.webhook.doctor.live_installation import Options
 from tests.doctor import worlds
 
-CHECKS = {"api-server", *(check.name for check in examinations.CHECKS)}
+CHECKS = {"api-server", *(check.name for check in examination.CHECKS)}
 
 
 async def test_a_good_installation_has_nothing_but_good_findings(examine):
@@ -40,7 +40,7 @@ async def test_lists_are_asked_for_in_bounded_pages(world, examine):
     assert [query["limit"] for query in listed] == ["500"]
 
 
-@pytest.mark.parametrize("check", examinations.CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("check", examination.CHECKS, ids=lambda check: check.name)
 async def test_a_check_that_may_not_look_says_which_permission_is_missing(world, examine, check):
     need = check.needs(Options())[0]
     world.forbidden = {f"{need.verb} {need.resource}"}
@@ -81,7 +81,7 @@ async def test_an_answer_that_is_no_kubernetes_ends_as_unknown(world, examine):
 async def test_an_api_server_that_does_not_tell_its_version_ends_the_examination(world, installation):
     world.stalled = {"/version"}
     with pytest.raises(transports.UnreachableError, match="/version was not answered within"):
-        await examinations.examine(await installation(timeout=0.3))
+        await examination.examine(await installation(timeout=0.3))
 
 
 async def test_another_namespace_and_name_are_looked_at(world, examine):

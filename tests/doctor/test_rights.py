@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from muster.webhook import manifests
-from muster.webhook.doctor import expectations
+from muster.webhook.doctor import expected_state
 from tests.doctor import worlds
 from tests.manifests import files
 
@@ -24,7 +24,7 @@ def test_every_file_with_rbac_rules_has_its_option():
     found = {path.name for path in files.FOLDER.glob("*/rbac*.yaml")} | {
         path.name for path in files.FOLDER.glob("overlays/*/rbac*.yaml")
     }
-    assert found <= set(expectations.OPTIONAL_RIGHTS)
+    assert found <= set(expected_state.OPTIONAL_RIGHTS)
     assert {"rbac.yaml", "rbac-controllers.yaml", "rbac-certificates.yaml"} <= found
 
 
@@ -137,21 +137,21 @@ async def test_objects_that_the_configuration_calls_otherwise_are_asked_about_by
 
 def test_manifests_that_cannot_be_read_are_an_error(tmp_path):
     (tmp_path / "a.yaml").write_text("kind: [")
-    with pytest.raises(expectations.ExpectationError, match=r"a\.yaml"):
-        expectations.read([tmp_path])
+    with pytest.raises(expected_state.ExpectationError, match=r"a\.yaml"):
+        expected_state.read([tmp_path])
 
 
 def test_manifests_without_webhooks_are_an_error(tmp_path):
     (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n")
-    with pytest.raises(expectations.ExpectationError, match="has no MutatingWebhookConfiguration and no Validating"):
-        expectations.read([tmp_path])
+    with pytest.raises(expected_state.ExpectationError, match="has no MutatingWebhookConfiguration and no Validating"):
+        expected_state.read([tmp_path])
 
 
 def test_an_installation_has_the_manifests_beside_its_interpreter(monkeypatch, tmp_path):
     monkeypatch.setattr(manifests, "_CHECKOUT", tmp_path / "none")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    with pytest.raises(expectations.ExpectationError, match="install the package muster again"):
-        expectations.places()
+    with pytest.raises(expected_state.ExpectationError, match="install the package muster again"):
+        expected_state.places()
     installed = tmp_path / "share" / "muster" / "base"
     installed.mkdir(parents=True)
-    assert expectations.places() == [installed]
+    assert expected_state.places() == [installed]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from muster.certs import authorities, contexts, leaves, materials, pems
-from muster.webhook.doctor.checks import ca_bundle
+from muster.webhook.doctor import webhook_entries
 from tests.doctor import worlds
 
 NAME = "create.trainjobs.muster.dev"
@@ -28,7 +28,7 @@ def entry(*made):
 
 
 def judged(*made, now=NOW):
-    (finding,) = ca_bundle.judge([("an entry", entry(*made))], now)
+    (finding,) = webhook_entries.judge_bundles([("an entry", entry(*made))], now)
     return finding.severity.value, finding.what
 
 

@@ -7,7 +7,7 @@ from importlib import metadata
 
 import pytest
 
-from muster.webhook.doctor import tested
+from muster.webhook.doctor import cluster_versions
 from tests.doctor import worlds
 from tests.manifests import files
 
@@ -20,10 +20,10 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("name", tested.TESTED)
+@pytest.mark.parametrize("name", cluster_versions.TESTED)
 def test_the_tested_versions_are_those_that_the_suites_are_pinned_to(name):
     (pinned,) = re.findall(rf"^\s{re.escape(MODULES[name])} (v\S+)", PINS.read_text(), re.MULTILINE)
-    assert tested.TESTED[name] == pinned
+    assert cluster_versions.TESTED[name] == pinned
 
 
 @pytest.mark.parametrize(

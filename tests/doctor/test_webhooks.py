@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.webhook.doctor import selectors
+from muster.webhook.doctor import webhook_entries
 from tests.doctor import worlds
 
 CREATE, UPDATE = "create.trainjobs.muster.dev", "update.trainjobs.muster.dev"
@@ -183,4 +183,4 @@ async def test_namespaces_that_are_left_out_are_named_five_at_most(world, examin
     ],
 )
 def test_selectors_match_as_the_api_server_has_them(selector, taken):
-    assert selectors.selects(selector, {"a": "1"}) is taken
+    assert webhook_entries.selects(selector, {"a": "1"}) is taken

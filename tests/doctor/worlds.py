@@ -14,7 +14,7 @@ from aiohttp import web
 
 from muster.certs import authorities, pems
 from muster.strategies.documents import names
-from muster.webhook.doctor import expectations
+from muster.webhook.doctor import expected_state
 
 MUTATING = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/muster"
 VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/muster"
@@ -50,7 +50,7 @@ class RefusedError(Exception):
 
 @functools.cache
 def base():
-    return expectations.read(expectations.places())
+    return expected_state.read(expected_state.places())
 
 
 @functools.cache
@@ -180,7 +180,7 @@ def _objects():
     for entries in live.values():
         for entry in entries:
             entry["clientConfig"]["caBundle"] = bundle()
-    mutating, validating = (live[kind] for kind in expectations.KINDS)
+    mutating, validating = (live[kind] for kind in expected_state.KINDS)
     return {
         "/version": {"gitVersion": "v1.36.3"},
         "/apis/trainer.kubeflow.org/v1alpha1": {"resources": [{"name": "trainjobs"}]},

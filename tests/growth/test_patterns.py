@@ -12,7 +12,7 @@ import re
 import pytest
 
 from tests.growth import expressions, patterns
-from muster.webhook.doctor import refusals
+from muster.webhook.doctor import dry_run_probe
 
 _SHORT = "compared with whole values of at most 256 characters"
 _NOT = {
@@ -37,10 +37,10 @@ _OTHERS = {
     "audit/scanner.py: re.compile('|'.join((f'(?:{each})' for each in": "configured",
     "audit/scanner.py: re.compile(each)": "configured",
     "audit/record_schema.py: re.fullmatch(args[1], value)": "of the schema, for dates and digests",
-    "webhook/cli/migrations/pods.py: pattern": "names of variables that operators set",
-    "webhook/cli/migrations/targets.py: pattern": "the name of a job, and of its roles",
+    "webhook/cli/migrations/pod_templates.py: pattern": "names of variables that operators set",
+    "webhook/cli/migrations/trainjob_writing.py: pattern": "the name of a job, and of its roles",
     "webhook/cli/schemas/schema_shapes.py: re.compile(re.sub('$$', 'Z', described['patter": "of CRDs, see below",
-    "webhook/doctor/refusals.py: re.search(pattern, message)": "see below",
+    "webhook/doctor/dry_run_probe.py: re.search(pattern, message)": "see below",
 }
 """Patterns that are made while the service runs, and of what."""
 
@@ -103,7 +103,7 @@ def test_no_pattern_that_is_written_elsewhere_takes_more_than_linear_time():
     shapes = "".join(file.read_text() for file in files)
     written = {json.loads(each) for each in re.findall(r'"pattern":\s*("(?:[^"\\\\]|\\\\.)*")', shapes)}
     assert len(written) > 2
-    assert {each: why for each in written | {*refusals._CAUSES} if (why := patterns.worst(each, whole=True))} == {}
+    assert {each: why for each in written | {*dry_run_probe._CAUSES} if (why := patterns.worst(each, whole=True))} == {}
 
 
 @pytest.mark.parametrize(("pattern", "how", "why"), SLOW, ids=str)

@@ -17,7 +17,7 @@ from muster.certs import (
     subject_names,
 )
 from muster.webhook import installer
-from muster.webhook.installer import certificates
+from muster.webhook.installer import installed_objects
 from tests.manifests import bases
 
 __all__ = ["DAY", "FakeKubectl", "foreign", "install", "secret_of", "trusted"]
@@ -81,7 +81,7 @@ def secret_of(age, *, sans=None):
     leaf = leaves.issue(
         authority, sans or subject_names.service_names("muster", "muster-system"), made, validity=365 * DAY
     )
-    return certificates.secret(materials.from_authority(authority, leaf))
+    return installed_objects.secret(materials.from_authority(authority, leaf))
 
 
 def trusted(kubectl, kind="mutatingwebhookconfiguration"):

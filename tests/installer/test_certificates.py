@@ -8,7 +8,7 @@ import pytest
 
 from muster.certs import pems
 from muster.webhook import installer
-from muster.webhook.installer import certificates
+from muster.webhook.installer import installed_objects
 from tests.installer import kubectls
 from tests.manifests import bases
 
@@ -52,7 +52,7 @@ def test_a_certificate_of_ours_that_does_not_last_is_replaced(secret):
     kubectl = kubectls.FakeKubectl()
     kubectl.objects["secret", "muster-tls"] = secret
     assert "certificate: made, valid for a year" in kubectls.install(kubectl)
-    assert certificates.kept(kubectl.objects["secret", "muster-tls"]) is not None
+    assert installed_objects.kept(kubectl.objects["secret", "muster-tls"]) is not None
 
 
 def test_a_certificate_of_somebody_elses_is_used_as_it_is_however_old():

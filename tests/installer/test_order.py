@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from muster.webhook import installer, manifests
-from muster.webhook.installer import documents
+from muster.webhook.installer import installed_objects
 from tests.installer import kubectls
 from tests.manifests import bases
 
@@ -151,4 +151,4 @@ def test_a_kubectl_that_is_missing_or_fails_is_named(tmp_path):
 def test_a_rendering_without_a_deployment_is_said_to_be_wrong(monkeypatch):
     monkeypatch.setattr(kubectls.FakeKubectl, "_kustomize", lambda *_: "kind: ConfigMap\ndata: {muster.yaml: ''}\n")
     with pytest.raises(installer.InstallError, match="renders 0 documents of kind Deployment"):
-        documents.render(kubectls.FakeKubectl())
+        installed_objects.render(kubectls.FakeKubectl())

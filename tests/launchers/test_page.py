@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.webhook.cli import arguments, cases, explanations
+from muster.webhook.cli import cases, commandline, explanations
 from muster.webhook.cli.commands import explain
 from tests.cli import jobs
 
@@ -68,7 +68,7 @@ def test_muster_sets_what_the_table_says(row, gpus, tmp_path):
     job = jobs.trainjob("t", "torch-distributed", command=command, numNodes=2, resourcesPerNode=limits)
     path = tmp_path / "job.yaml"
     path.write_text(jobs.stream(job), encoding="utf-8")
-    setup = cases.prepare(arguments.parser().parse_args(["explain", "-f", str(path)]))
+    setup = cases.prepare(commandline.parser().parse_args(["explain", "-f", str(path)]))
     told = explanations.explain(list(explain.sections(setup, with_jobsets=True))[-1], setup)
     added = {change["path"].rpartition("env[")[2].rstrip("]") for change in told["changes"]} & ADDED
     assert ("refused" if told["refused"] else ", ".join(sorted(added))) == ", ".join(

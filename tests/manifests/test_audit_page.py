@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.webhook.cli import arguments
+from muster.webhook.cli import commandline
 from muster.webhook.cluster import callers
 from muster.webhook.pages import gates
 from muster.webhook.pages.page_server import HEALTH
@@ -51,7 +51,7 @@ def test_the_page_runs_without_any_right_of_the_node_and_writes_nothing():
 
 def test_it_is_started_with_words_that_the_command_takes_and_probed_where_it_answers():
     (container,) = one("Deployment")["spec"]["template"]["spec"]["containers"]
-    args = arguments.parser().parse_args(container["args"])
+    args = commandline.parser().parse_args(container["args"])
     assert (args.auth, args.namespace, args.host) == ("cluster", "muster-system", "")
     assert args.port == container["ports"][0]["containerPort"]
     probes = [container[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")]

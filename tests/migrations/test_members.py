@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.webhook.cli.migrations import notes
+from muster.webhook.cli.migrations import migration_notes
 from tests.migrations import jobs
 
 MEMBERS = json.loads(Path(__file__).with_name("members.json").read_text())
@@ -22,21 +22,21 @@ def fits(row, member):
 
 @pytest.mark.parametrize(("kind", "member"), [(kind, each) for kind, found in MEMBERS.items() for each in found])
 def test_a_member_of_a_source_kind_has_a_row(kind, member):
-    specific = [row for row in notes.rows(kind) if fits(row, member) and row != ("spec",)]
+    specific = [row for row in migration_notes.rows(kind) if fits(row, member) and row != ("spec",)]
     assert specific, f"{kind} {member}: write a row in webhook/cli/migrations/members.toml"
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
 def test_a_row_is_about_a_member_that_exists(kind):
     inside = {"restartPolicy"}  # of a pod template, which is one member
-    for row in notes.rows(kind):
+    for row in migration_notes.rows(kind):
         if row[0] == "spec" and ".".join(row) not in GENERAL and row[-1] not in inside and kind != "TrainJob":
             assert any(fits(row, member) for member in MEMBERS[kind]), f"{kind}: no member is {'.'.join(row)}"
 
 
 @pytest.mark.parametrize("kind", MEMBERS)
 def test_a_row_says_where_a_member_goes_or_why_it_does_not(kind):
-    for row, found in notes.rows(kind).items():
+    for row, found in migration_notes.rows(kind).items():
         for case in (found, *found.get("cases", {}).values()):
             assert case["fate"] in FATES, row
             assert case["fate"] in ("written", "lost") or case.get("to"), row

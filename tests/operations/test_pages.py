@@ -9,7 +9,7 @@ import pytest
 
 from e2e import run
 from e2e.cluster import __main__ as cluster
-from muster.webhook.cli import arguments
+from muster.webhook.cli import commandline
 from tests.operations import pages
 
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", pages.read("Makefile"), re.MULTILINE))
@@ -57,7 +57,7 @@ def test_suites_are_started_as_their_runner_wants_it(page):
 @every_page
 def test_commands_of_muster_are_taken_by_its_parser(page):
     for words in pages.commands(page, ["muster"]):
-        _, unknown = parsed(arguments.parser(), words)
+        _, unknown = parsed(commandline.parser(), words)
         assert unknown == [], words
 
 

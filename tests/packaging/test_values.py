@@ -14,7 +14,7 @@ from muster.sessions.cli import pods
 from muster.sessions.platforms import manifests
 from muster.strategies.documents import names
 from muster.webhook.admission.policies import Mode
-from muster.webhook.cli import arguments
+from muster.webhook.cli import commandline
 from muster.webhook.cli.commands import audit_serve
 from muster.webhook.pages import gates
 from muster.webhook.pages.page_server import HEALTH
@@ -429,7 +429,7 @@ def test_the_audit_page_fits_together_and_has_no_part_of_the_webhook(helm, value
 def test_the_page_is_started_with_words_that_the_command_takes(helm):
     documents = helm.template(CHOICES["an audit page of cert-manager"], namespace="elsewhere")
     (container,) = renders.one(documents, "Deployment", "muster-audit-page")["spec"]["template"]["spec"]["containers"]
-    args = arguments.parser().parse_args(container["args"])
+    args = commandline.parser().parse_args(container["args"])
     assert (args.file, args.auth, args.namespace) == (["/var/log/muster/*/audit.log"], "cluster", "elsewhere")
     assert (args.host, args.port, str(args.tls)) == ("", container["ports"][0]["containerPort"], "/etc/muster-tls")
     leaf = renders.one(documents, "Certificate", "muster-audit-page-tls")["spec"]

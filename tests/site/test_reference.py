@@ -8,7 +8,7 @@ import pytest
 
 from muster.sessions.cli import main as sessions
 from muster.webhook import configs
-from muster.webhook.cli import arguments
+from muster.webhook.cli import commandline
 from tests.operations import pages
 from tools.site import commands, configuration, migrations
 
@@ -51,7 +51,7 @@ def test_a_page_of_the_reference_is_the_one_that_make_reference_writes(page):
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
 def test_each_option_that_the_help_of_a_command_names_is_on_the_page(command, capsys):
     words, elsewhere = command.words.split()[1:], command.words.startswith("muster sessions ")
-    parser = sessions.parser() if elsewhere else arguments.parser()
+    parser = sessions.parser() if elsewhere else commandline.parser()
     with pytest.raises(SystemExit):
         parser.parse_args([*words[elsewhere:], "--help"])
     helped = re.findall(r"^ +(-.*?)(?:  |$)", capsys.readouterr().out, re.MULTILINE)

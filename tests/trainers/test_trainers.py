@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 
 import muster
-from muster import trainers, trl
+from muster import config_trainers, trl
 from muster.strategies.frameworks.trl import flags
 
 
@@ -257,7 +257,7 @@ def test_the_shortest_trainer_of_ones_own_is_judged_like_the_others():
 
 
 def test_the_old_names_are_the_same_classes():
-    assert muster.LLMTrainer is muster.ConfigTrainer is trainers.ConfigTrainer
+    assert muster.LLMTrainer is muster.ConfigTrainer is config_trainers.ConfigTrainer
     assert muster.TorchTuneConfig is muster.TorchTuneTrainer
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.sessions.cli import main as sessions
-from muster.webhook.cli import arguments
+from muster.webhook.cli import commandline
 from tools.site import tables
 
 __all__ = ["EVERYWHERE", "Command", "commands", "page"]
@@ -19,7 +19,7 @@ Every command of `muster`, as `muster COMMAND --help` lists them. What the comma
 output for programs, is in [the command line](../cli.md). Each command also knows `-h`, `--help`, `-v` and `--version`;
 those of `muster sessions`, which an extra of the package brings ([sessions](../sessions.md)), know the first two.
 
-This page is written by `make reference` from the parsers (`webhook/cli/arguments`, `sessions/cli`).
+This page is written by `make reference` from the parsers (`webhook/cli/commandline.json`, `sessions/cli`).
 """
 _Leading = argparse._SubParsersAction  # noqa: SLF001  # the class has no public name
 _ELSEWHERE = {"muster sessions": sessions.parser}
@@ -53,7 +53,7 @@ class Command:
 
 def commands(parser: argparse.ArgumentParser | None = None, summary: str = "") -> Iterator[Command]:
     """Yield each command in the order of the help."""
-    parser = parser or arguments.parser()
+    parser = parser or commandline.parser()
     below = [each for each in parser._actions if isinstance(each, _Leading)]  # noqa: SLF001  # as above
     if all(parser.get_default(each.dest) for each in below):
         yield Command(parser.prog, summary, parser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.webhook.cli.migrations import kinds, notes
+from muster.webhook.cli.migrations import conversion, migration_notes
 from tools.site import tables
 
 __all__ = ["page"]
@@ -21,7 +21,7 @@ TrainJob cannot say it; the member stands in the list at the head of the output.
 This page is written by `make reference` from `webhook/cli/migrations/members.toml`.
 """
 _TITLES = {
-    **dict.fromkeys(kinds.SOURCES, ""),
+    **dict.fromkeys(conversion.SOURCES, ""),
     "TrainJob": " of Trainer 2.0 and 2.1",
     "TrainingRuntime": " and ClusterTrainingRuntime of Trainer 2.0 and 2.1",
 }
@@ -34,7 +34,9 @@ def page() -> str:
 
 
 def _section(kind: str, title: str) -> str:
-    rows = [cell for member, row in notes.rows(kind).items() if member[0] == "spec" for cell in _rows(member, row)]
+    rows = [
+        cell for member, row in migration_notes.rows(kind).items() if member[0] == "spec" for cell in _rows(member, row)
+    ]
     return f"\n## {kind}{title}\n\n{tables.table(('member', 'what becomes of it', 'where, or why'), rows)}"
 
 

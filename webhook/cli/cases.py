@@ -19,16 +19,16 @@ from muster.strategies.plugins.registry import PluginImportError
 from muster.webhook.admission import answers, decisions, governors, guards, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
-from muster.webhook.cli import gathering, offline, related, schemas, selections, unlabelled
+from muster.webhook.cli import file_findings, gathering, related, rule_selection, schemas
 from muster.webhook.cli.gathering import GatheredCluster
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cli.related import Inputs
-from muster.webhook.cli.selections import Selection
+from muster.webhook.cli.rule_selection import Selection
 from muster.webhook.cluster import readers
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Source, Unreadable
 
-__all__ = ["Case", "Setup", "is_job", "is_judged", "policy", "prepare", "read", "setup"]
+__all__ = ["Case", "Setup", "is_job", "is_judged", "of_text", "policy", "prepare", "read", "setup"]
 
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
@@ -56,7 +56,7 @@ class Case:
     settled: frozenset[tuple[str, str]] = frozenset()
     notes: tuple[str, ...] = ()
     predicted: bool = False
-    selection: Selection = selections.ALL
+    selection: Selection = rule_selection.ALL
     ending: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -190,7 +190,7 @@ class Setup:
         inside = related.inlined.check(
             source, mutated, self.inputs, lambda other: self._found(source, other, cluster, old)
         )
-        outside = offline.check(source, mutated, cluster, self.inputs)
+        outside = file_findings.check(source, mutated, cluster, self.inputs)
         own = tuple(map(answers.quotable, (*outside, *inside.findings)))
         settled = inside.settled | related.settled(mutated, validated, self.inputs)
         first, second = answers.without_tokens(mutated), answers.without_tokens(validated)
@@ -215,11 +215,11 @@ class Setup:
     ) -> tuple[Decision, Decision]:
         mutated = evaluate(self._request(source, document, "mutate", old), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
-        launched = unlabelled.framework(mutated) if old is None else ""
+        launched = file_findings.framework(mutated) if old is None else ""
         if not launched:
             return mutated, validated
         assumed = evaluate(dataclasses.replace(validated.request, launched=launched), cluster, self.policy)
-        validated = unlabelled.judged(validated, assumed)
+        validated = file_findings.judged(validated, assumed)
         return dataclasses.replace(mutated, governor=assumed.governor, strategy=assumed.strategy), validated
 
     def require_readable(self) -> None:
@@ -300,6 +300,12 @@ def policy(config: Path | None) -> Policy:
         return configs.load(config).policy(registry)
     except configs.ConfigError as error:
         raise CommandError(str(error)) from error
+
+
+def of_text(name: str, text: str) -> Setup:
+    """Return the setup for a text under a name of a file, with the default policy."""
+    found = sources.read_text(name, text)
+    return Setup(found.sources, [], gathering.gather(found.sources), policy(None), "default")
 
 
 def prepare(args: argparse.Namespace) -> Setup:

@@ -37,7 +37,7 @@ class GatheredCluster:
 
 
 def gather(
-    given: Iterable[Source],
+    given: Sequence[Source],
     runtimes: Sequence[str] = (),
     *,
     namespace: str = "default",
@@ -59,11 +59,24 @@ def gather(
     """
     gathered = _Gathered(memory.InMemoryReader(default_namespace=namespace, whole=whole), {})
     unreadable = gathered.add(given)
-    found = sources.read(runtimes or [str(default_runtimes())] * ours)
+    found = sources.read(runtimes or (_shipped(given) if ours else ()))
     broken = found.unreadable or gathered.add(found.sources)
     if broken:
         raise CommandError(str(broken[0]))
     return GatheredCluster(gathered.reader, {ref: source.origin for ref, source in gathered.kept.items()}, unreadable)
+
+
+def _shipped(given: Sequence[Source]) -> list[str]:
+    """Return the files of the runtimes that come with Muster, each called as its runtime, which these jobs name.
+
+    All are returned where a job names another one, which may be misspelt, and where the jobs are not known yet.
+    """
+    folder = default_runtimes()
+    files = {path.stem: str(path) for path in sorted(folder.glob("*.yaml"))}
+    specs = [each.document.get("spec") for each in given]
+    refs = [spec.get("runtimeRef") for spec in specs if isinstance(spec, dict)]
+    named = {str(ref.get("name")) for ref in refs if isinstance(ref, dict)}
+    return [files[name] for name in sorted(named)] if named and named <= files.keys() else [str(folder)]
 
 
 def default_runtimes() -> Path:

@@ -11,7 +11,7 @@ import dataclasses
 from muster.strategies.documents import decoding
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.trainer import predictions
-from muster.webhook.cli import problems, wording
+from muster.webhook.cli import findings_report, problems
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cluster import readers
 from muster.webhook.cluster.overlay import Overlay
@@ -35,7 +35,7 @@ def follow(case: Case, setup: Setup) -> Case | None:
     try:
         predicted = predictions.predict(case.document, runtime, case.namespace)
     except predictions.UnpredictableError as error:
-        wording.warn([problems.one_line(f"muster: {wording.place(case)}: {error}")])
+        problems.warn([problems.one_line(f"muster: {findings_report.place(case)}: {error}")])
         return None
     cluster = Overlay(setup.cluster.reader)
     cluster.put(Ref("TrainJob", case.namespace, name), case.document)

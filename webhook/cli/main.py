@@ -7,14 +7,20 @@ with the exit codes of a shell.
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
+import importlib.util
 import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 
-from muster.webhook.cli import arguments, problems
+from muster.webhook.cli import commandline, problems
 
 __all__ = ["main"]
+
+_THREADED = frozenset({"serve", "audit", "doctor", "status", "claims", "sessions", "install", "upgrade", "uninstall"})
+"""Commands with threads or processes of their own: deferred modules are for one thread."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,8 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        args = arguments.parser().parse_args(argv)
-        code: int = importlib.import_module(f"muster.webhook.cli.commands.{args.command}").run(args)
+        words = sys.argv[1:] if argv is None else argv
+        args = commandline.parser(words).parse_args(words)
+        if argv is None and args.command not in _THREADED:
+            sys.meta_path.insert(0, _Deferring)
+        module = getattr(args, "module", args.command)
+        code: int = importlib.import_module(f"muster.webhook.cli.commands.{module}").run(args)
         sys.stdout.flush()
     except problems.CommandError as error:
         problems.say(str(error))
@@ -47,6 +57,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         problems.say(str(error))
         return problems.UNREADABLE
     return code
+
+
+class _Deferring:
+    """A finder whose modules of Muster run when something of them is used, for a job uses a part of the rules only."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, _: object = None) -> ModuleSpec | None:
+        """Return how a module of Muster is loaded, None for any other; packages run at once."""
+        if path is None or not name.startswith("muster."):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None and spec.submodule_search_locations is None:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
 
 
 def _abandon_output() -> None:

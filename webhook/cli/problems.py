@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 __all__ = [
     "CLEAN",
@@ -13,9 +15,14 @@ __all__ = [
     "TERMINATED",
     "UNREADABLE",
     "CommandError",
+    "age",
     "clean",
     "one_line",
+    "plural",
     "say",
+    "schema",
+    "versioned",
+    "warn",
 ]
 
 CLEAN = 0
@@ -53,3 +60,35 @@ def say(message: str) -> None:
     """Write a message on stderr, each of its lines after `muster: `."""
     for line in message.splitlines():
         print(f"muster: {clean(line)}", file=sys.stderr, flush=True)
+
+
+def warn(texts: Iterable[str]) -> None:
+    """Write lines on stderr."""
+    for text in texts:
+        print(text, file=sys.stderr)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return `1 job`, `2 jobs`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def age(seconds: float) -> str:
+    """Return `40s`, `12m`, `3h`, `2d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size or (size == 86400 and seconds >= size):
+            return f"{int(seconds // size)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def schema(command: str) -> str:
+    """Return the version of what a command prints: `muster.dev/check/v1`.
+
+    Members are only ever added to a version; where one goes or changes its meaning, the version gets a new number.
+    """
+    return f"muster.dev/{command}/v1"
+
+
+def versioned(command: str, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items of a list, each with its version."""
+    return [{"schema": schema(command), **each} for each in items]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.strategies.documents import loose
-from muster.webhook.cli import cases, unlabelled, wording
+from muster.webhook.cli import cases, file_findings, problems
 from muster.webhook.cli.cases import Case
 from muster.webhook.kubeyaml.sources import Origin, Source
 
@@ -84,7 +84,7 @@ def find(sources: Iterable[Source], decided: Iterable[Case]) -> list[Unjudged]:
 def _found(sources: Iterable[Source], unread: set[int]) -> Iterator[Unjudged]:
     for source in sources:
         if id(source) in unread:
-            yield Unjudged(source, _UNREAD, unlabelled.may_train(source.document))
+            yield Unjudged(source, _UNREAD, file_findings.may_train(source.document))
         elif not cases.is_judged(source):
             kind, group = source.kind, source.group
             trains = kind in _TRAINING.get(group, ()) or kind.lower() in _OURS or _starts_training(source.document)
@@ -115,7 +115,7 @@ def _launches(container: Any) -> bool:
     words = [container.get(each) or [] for each in ("command", "args")]
     if not all(isinstance(each, list) and all(isinstance(word, str) for word in each) for each in words):
         return False
-    return unlabelled.of_container(container) not in ("", "vllm")
+    return file_findings.of_container(container) not in ("", "vllm")
 
 
 def counted(found: Iterable[Unjudged]) -> Iterator[str]:
@@ -124,7 +124,7 @@ def counted(found: Iterable[Unjudged]) -> Iterator[str]:
     named = Counter(one.what for one in each if one.what)
     if named:
         told = ", ".join(f"{count} {what}" for what, count in named.items())
-        yield f"{wording.plural(sum(named.values()), 'document')} not judged ({told})"
+        yield f"{problems.plural(sum(named.values()), 'document')} not judged ({told})"
     ignored = len(each) - sum(named.values())
     if ignored:
-        yield f"{wording.plural(ignored, 'other document')} ignored"
+        yield f"{problems.plural(ignored, 'other document')} ignored"

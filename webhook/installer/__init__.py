@@ -6,8 +6,7 @@ applied last and deleted first. `muster install`, the clusters of the suites and
 
 from __future__ import annotations
 
-from muster.webhook.installer.errors import InstallError
-from muster.webhook.installer.kubectl import Kubectl
-from muster.webhook.installer.steps import Installation, Say, install, uninstall, upgrade
+from muster.webhook.installer.installation_steps import Installation, Say, install, uninstall, upgrade
+from muster.webhook.installer.kubectl_apply import InstallError, Kubectl
 
 __all__ = ["InstallError", "Installation", "Kubectl", "Say", "install", "uninstall", "upgrade"]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from muster.audit import follows, log_files, queries, record_schema, verification
 from muster.webhook import kubeyaml
-from muster.webhook.cli import problems, wording
+from muster.webhook.cli import problems
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import jsons, sources
 
@@ -28,7 +28,7 @@ _PAUSE = 0.25  # seconds between two checks of a log that is followed
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the subcommand; see `arguments` for the arguments."""
+    """Run the subcommand; see `commandline.json` for the arguments."""
     action = {"ls": _list, "show": _show, "verify": _verify, "serve": _serve}[args.action]
     try:
         return action(args)
@@ -104,8 +104,8 @@ def _verify(args: argparse.Namespace) -> int:
         for problem in verification.verify(lines_seen, expected, restarts=args.restarts, name=name):
             broken += 1
             print(problems.one_line(problem))
-        print(problems.one_line(f"{name}: {wording.plural(next(counted), 'line')} read"), file=sys.stderr)
-    wording.warn([f"{wording.plural(broken, 'problem')} found" if broken else "the chain is intact"])
+        print(problems.one_line(f"{name}: {problems.plural(next(counted), 'line')} read"), file=sys.stderr)
+    problems.warn([f"{problems.plural(broken, 'problem')} found" if broken else "the chain is intact"])
     return problems.FOUND if broken else problems.CLEAN
 
 
@@ -166,9 +166,9 @@ class _Counted:
         """Print on stderr how many lines have no record, and where the first one is."""
         if self._first:
             first = self._first
-            count = wording.plural(self._count, "line")
+            count = problems.plural(self._count, "line")
             text = f"muster: {count} without a record, the first at {first.file}:{first.line}: {first.problem}"
-            wording.warn([problems.one_line(text)])
+            problems.warn([problems.one_line(text)])
 
 
 def _is_wanted(record: record_schema.Sealed, args: argparse.Namespace) -> bool:

@@ -14,9 +14,8 @@ from pathlib import Path
 from muster.strategies.frameworks import builtin
 from muster.strategies.platform.profiles import Profile
 from muster.webhook import configs
-from muster.webhook.cli import envelopes, problems, tables
+from muster.webhook.cli import observed, problems, terminal
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.cli.stories import gathered, words
 from muster.webhook.cluster import live, transports
 from muster.webhook.controllers import surveys
 from muster.webhook.controllers.holdings import Holding
@@ -28,7 +27,7 @@ _SILENT = 150.0  # seconds without a word after which an agent is said to be sil
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show profiles, claims, seats and waiting pods; see `arguments` for the arguments."""
+    """Show profiles, claims, seats and waiting pods; see `commandline.json` for the arguments."""
     try:
         config = configs.load(args.config)
         profiles = config.policy(builtin.load()).profiles
@@ -40,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"the cluster cannot be read: {str(error) or 'no answer in time'}") from error
     if args.output == "json":
         offered = {name: asdict(each) for name, each in profiles.items()}
-        print(jsons.dump({"schema": envelopes.schema("claims"), "profiles": offered, **asdict(survey)}))
+        print(jsons.dump({"schema": problems.schema("claims"), "profiles": offered, **asdict(survey)}))
     else:
         for line in _lines(profiles, survey, datetime.datetime.now(datetime.UTC)):
             print(line)
@@ -95,15 +94,15 @@ def _claim(row: surveys.ClaimRow) -> tuple[str, ...]:
 
 def _lease(row: surveys.ClaimRow, lease: Holding, now: datetime.datetime) -> tuple[str, ...]:
     held = f"{lease.holder} ({lease.phase})" if lease.holder else f"- ({lease.phase})"
-    since = words.age(gathered.seconds_since(lease.since, now)) if lease.since else "-"
+    since = problems.age(observed.seconds_since(lease.since, now)) if lease.since else "-"
     turns = ", ".join(
         f"{session.removeprefix(f'{row.namespace}/')} {count}" for session, count in sorted(lease.turns.items())
     )
-    silence = gathered.seconds_since(lease.at, now)
-    told = f"{words.age(silence)} ago{'; its agent is silent' if silence > _SILENT else ''}" if lease.at else "-"
+    silence = observed.seconds_since(lease.at, now)
+    told = f"{problems.age(silence)} ago{'; its agent is silent' if silence > _SILENT else ''}" if lease.at else "-"
     waiting = ", ".join(lease.waiting)
     return (row.namespace, row.name, held, since, str(lease.changes), turns or "-", waiting or "-", told)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield from tables.layout(headers, rows, tables.terminal_width())
+    yield from terminal.layout(headers, rows, terminal.terminal_width())

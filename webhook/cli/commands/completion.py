@@ -8,7 +8,7 @@ from pathlib import Path
 
 import shtab
 
-from muster.webhook.cli import arguments, problems
+from muster.webhook.cli import commandline, problems
 
 __all__ = ["run"]
 
@@ -16,8 +16,8 @@ _FILES = frozenset({"paths", "filename", "runtimes", "file"})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script for a shell; see `arguments` for the arguments."""
-    parser = arguments.parser()
+    """Print the script for a shell; see `commandline.json` for the arguments."""
+    parser = commandline.parser()
     for action in _actions(parser):
         if action.type is Path or action.dest in _FILES:
             vars(action)["complete"] = shtab.FILE  # how shtab is told; argparse knows no such attribute

@@ -12,10 +12,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from muster.webhook.cli import cases, gathering, problems, wording
-from muster.webhook.cli.cases import Setup
+from muster.webhook.cli import cases, findings_report, problems
 from muster.webhook.cli.commands import explain
-from muster.webhook.kubeyaml import sources
 
 __all__ = ["run"]
 
@@ -40,11 +38,11 @@ _WRONG_ARGS = f"{_ARGS}, --learning_rte=2e-5, --bf16=true, --fp16=true"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the demo, or only its job; see `arguments` for the arguments."""
+    """Show the demo, or only its job; see `commandline.json` for the arguments."""
     if args.job:
         sys.stdout.write(_JOB)
         return problems.CLEAN
-    setup = _setup(_JOB)
+    setup = cases.of_text("first-sft.yaml", _JOB)
     print("A job as people write it, for two nodes with one GPU each. Without Muster it trains twice, on two nodes")
     print("that never meet, and both end with exit code 0:\n")
     print(textwrap.indent(_JOB, "    "))
@@ -52,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
     explain.show(setup)
     print("\nWith `--learning_rte=2e-5 --bf16=true --fp16=true` it is refused at once, with all its errors,")
     print("instead of failing after its pods were scheduled (`muster check`):\n")
-    wrong = _setup(_JOB.replace(_ARGS, _WRONG_ARGS))
-    for line in wording.lines(wrong.decide(wrong.sources[0])):
+    wrong = cases.of_text("first-sft.yaml", _JOB.replace(_ARGS, _WRONG_ARGS))
+    for line in findings_report.lines(wrong.decide(wrong.sources[0])):
         print(line)
     print("\nNow you, and then with a job of your own:\n")
     for command in ("demo --job >", "explain", "check", "render -o diff"):
@@ -72,8 +70,3 @@ def _called() -> str:
     if found and Path(found).resolve() == program.resolve():
         return program.name
     return shlex.quote(str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program))
-
-
-def _setup(text: str) -> Setup:
-    found = sources.read_text("first-sft.yaml", text)
-    return Setup(found.sources, [], gathering.gather(found.sources), cases.policy(None), "default")

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from muster.webhook.cli import problems, wording
+from muster.webhook.cli import problems
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import live, transports
-from muster.webhook.doctor import examinations, expectations
+from muster.webhook.doctor import examination, expected_state
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity
-from muster.webhook.doctor.installations import Installation, Options
+from muster.webhook.doctor.live_installation import Installation, Options
 from muster.webhook.kubeyaml import jsons
 
 __all__ = ["SCHEMA", "run"]
@@ -31,29 +31,29 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Examine an installation; see `arguments` for the arguments."""
+    """Examine an installation; see `commandline.json` for the arguments."""
     options = _options(args)
     try:
-        base = expectations.read(expectations.places())
+        base = expected_state.read(expected_state.places())
         found = asyncio.run(_examined(args, options, base))
-    except (expectations.ExpectationError, transports.NoClusterError) as error:
+    except (expected_state.ExpectationError, transports.NoClusterError) as error:
         raise CommandError(str(error)) from error
     except transports.TransportError as error:
         raise CommandError(f"the API server cannot be read: {error}") from error
-    verdict = examinations.verdict(found)
+    verdict = examination.verdict(found)
     if args.output == "json":
         print(jsons.dump(_object(options, verdict, found)))
     else:
         for each in found:
             print(_line(each))
-    wording.warn([_summary(options, found)])
+    problems.warn([_summary(options, found)])
     return _CODES[verdict]
 
 
-async def _examined(args: argparse.Namespace, options: Options, base: expectations.Base) -> list[Diagnosis]:
+async def _examined(args: argparse.Namespace, options: Options, base: expected_state.ExpectedState) -> list[Diagnosis]:
     sender = await live.connect(args.kubeconfig, args.context)
     try:
-        return await examinations.examine(Installation(sender, options, base))
+        return await examination.examine(Installation(sender, options, base))
     finally:
         await sender.close()
 

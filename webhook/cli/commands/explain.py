@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from muster.audit.record_schema import BOOKKEEPING
-from muster.webhook.cli import cases, envelopes, explanations, jobsets, problems, tables
+from muster.webhook.cli import cases, explanations, jobsets, problems, terminal
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.kubeyaml import jsons
 
@@ -23,12 +23,12 @@ _ENDINGS = {"right": "right", "open": "open", "mend": "to do"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain what is named; see `arguments` for the arguments."""
+    """Explain what is named; see `commandline.json` for the arguments."""
     setup = cases.prepare(args)
     setup.require_readable()
     if args.output == "json":
         decided = list(sections(setup, with_jobsets=args.jobset))
-        print(jsons.dump(envelopes.listed("explain", _explained(decided, setup))))
+        print(jsons.dump(problems.versioned("explain", _explained(decided, setup))))
     else:
         decided = show(setup, with_jobsets=args.jobset, full=args.full)
     if not decided:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 def show(setup: Setup, *, with_jobsets: bool = True, full: bool = False) -> list[Case]:
     """Print the explanations for people; return the cases that were explained."""
-    width, before = tables.terminal_width(), None
+    width, before = terminal.terminal_width(), None
     decided = list(sections(setup, with_jobsets=with_jobsets))
     for explained in _explained(decided, setup):
         print("\n" * (before is not None) + "\n".join(section(explained, before, width, full=full)))
@@ -79,7 +79,7 @@ def section(
     yield from _hanging(_title(explained), width, "")
     known = set(_facts(before)) if before is not None and explained["predicted"] else set()
     for label, text in _facts(explained):
-        lines = tables.wrap(problems.one_line(text), width - len(_INDENT) - _LABEL)
+        lines = terminal.wrap(problems.one_line(text), width - len(_INDENT) - _LABEL)
         for number, line in enumerate(lines if (label, text) not in known else ()):
             yield f"{_INDENT}{(label if number == 0 else '').ljust(_LABEL)}{line}".rstrip()
     changes = [change for change in explained["changes"] if full or change["rule"] not in BOOKKEEPING]
@@ -136,7 +136,7 @@ def _runtime(runtime: Mapping[str, Any] | None) -> str:
 def _table(changes: Sequence[Mapping[str, Any]], width: int, *, full: bool) -> Iterator[str]:
     prefix = _common([change["path"] for change in changes])
     if prefix:
-        yield from tables.wrap(problems.clean(f"paths below start with {prefix}"), width)
+        yield from terminal.wrap(problems.clean(f"paths below start with {prefix}"), width)
     rows, said = [], ""
     for change in changes:
         path = f"…{change['path'].removeprefix(prefix)}" if prefix else change["path"]
@@ -144,7 +144,7 @@ def _table(changes: Sequence[Mapping[str, Any]], width: int, *, full: bool) -> I
         said = change["reason"]
         values = (_value(change, "before", full=full), _value(change, "after", full=full))
         rows.append((path, *values, change["rule"], reason))
-    yield from tables.layout(_HEADERS, rows, width)
+    yield from terminal.layout(_HEADERS, rows, width)
 
 
 def _common(paths: Sequence[str]) -> str:
@@ -175,6 +175,6 @@ def _finding(each: Mapping[str, Any], file: str) -> str:
 
 
 def _hanging(text: str, width: int, indent: str) -> Iterator[str]:
-    first, *others = tables.wrap(problems.one_line(text), width - len(indent) - len(_INDENT))
+    first, *others = terminal.wrap(problems.one_line(text), width - len(indent) - len(_INDENT))
     yield indent + first
     yield from (indent + _INDENT + line for line in others)

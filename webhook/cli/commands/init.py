@@ -6,10 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from muster.webhook.cli import cases, gathering, problems, starters, wording
-from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cli import cases, findings_report, problems, starters
+from muster.webhook.cli.cases import Case
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.kubeyaml import sources
 
 __all__ = ["run"]
 
@@ -17,16 +16,16 @@ _VOLUMES = ("trl-sft", "trl-dpo", "trl-grpo", "torch")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write a job to standard output or to a file; see `arguments` for the arguments."""
+    """Write a job to standard output or to a file; see `commandline.json` for the arguments."""
     if args.volume and args.kind not in _VOLUMES:
         raise CommandError(f"--volume: a job of {args.kind} has no use for one; only {', '.join(_VOLUMES)} have")
     wish = starters.Wish(args.name or args.kind, args.nodes, args.gpus, args.volume or "")
     text = starters.text(args.kind, wish)
     decided = _decided(str(args.write or f"{args.kind}.yaml"), text)
     for case in decided:
-        wording.warn(wording.lines(case))
+        problems.warn(findings_report.lines(case))
     if any(case.errors or case.failure for case in decided):
-        wording.warn(["muster: nothing was written, because of the errors above; ask for another job"])
+        problems.warn(["muster: nothing was written, because of the errors above; ask for another job"])
         return problems.FOUND
     if args.write is None:
         sys.stdout.write(text)
@@ -36,8 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _decided(name: str, text: str) -> list[Case]:
-    found = sources.read_text(name, text)
-    setup = Setup(found.sources, [], gathering.gather(found.sources), cases.policy(None), "default")
+    setup = cases.of_text(name, text)
     return [setup.decide(source) for source in setup.sources if cases.is_job(source)]
 
 
@@ -49,4 +47,4 @@ def _write(path: Path, text: str, *, force: bool) -> None:
         raise CommandError(f"{path}: exists already and was not changed; --force replaces it") from error
     except OSError as error:
         raise CommandError(f"{path}: cannot be written: {error.strerror or error}") from error
-    wording.warn([f"muster: wrote {path}; read it, then `muster explain {path}` says what becomes of it"])
+    problems.warn([f"muster: wrote {path}; read it, then `muster explain {path}` says what becomes of it"])

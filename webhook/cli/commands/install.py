@@ -1,49 +1,30 @@
-"""`muster install`: applies Muster to a cluster in a safe order."""
+"""`muster install`, `upgrade` and `uninstall`: apply Muster to a cluster in a safe order, and remove it."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from muster.webhook import installer
 from muster.webhook.cli import problems
 from muster.webhook.cli.problems import CommandError
 
-__all__ = ["failing", "kubectl", "put", "run"]
+__all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Install or upgrade Muster; see `arguments` for the arguments."""
-    return put(args, installer.install)
-
-
-def put(
-    args: argparse.Namespace, step: Callable[[installer.Kubectl, installer.Installation, installer.Say], None]
-) -> int:
-    """Run the steps with the given options, and report them on stderr."""
-    wanted = installer.Installation(args.image, _config(args), args.replicas)
-    with failing():
-        step(kubectl(args), wanted, problems.say)
-    return problems.CLEAN
-
-
-def kubectl(args: argparse.Namespace) -> installer.Kubectl:
-    """Return kubectl for the program and the cluster that the options name."""
-    return installer.Kubectl(args.kubectl, args.kubeconfig)
-
-
-@contextmanager
-def failing() -> Iterator[None]:
-    """End the command when a step fails.
-
-    Raises:
-        CommandError: with the message of the step.
-    """
+    """Run the steps that the command names, and report them on stderr; see `commandline.json` for the arguments."""
+    is_removal = args.command == "uninstall"  # of the webhook configurations first, then all else; fields of jobs stay
+    wanted = None if is_removal else installer.Installation(args.image, _config(args), args.replicas)
     try:
-        yield
+        kubectl = installer.Kubectl(args.kubectl, args.kubeconfig)
+        if wanted is None:
+            installer.uninstall(kubectl, problems.say)
+        else:
+            step = installer.install if args.command == "install" else installer.upgrade
+            step(kubectl, wanted, problems.say)
     except installer.InstallError as error:
         raise CommandError(str(error)) from error
+    return problems.CLEAN
 
 
 def _config(args: argparse.Namespace) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.webhook import kubeyaml
-from muster.webhook.cli import cases, diffs, envelopes, migrations, problems, wording
+from muster.webhook.cli import cases, findings_report, migrations, problems, terminal
 from muster.webhook.cli.cases import Case
 from muster.webhook.cli.migrations import Migrated
 from muster.webhook.cli.problems import CommandError
@@ -48,17 +48,17 @@ class _Output:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Migrate what is named; see `arguments` for the arguments."""
+    """Migrate what is named; see `commandline.json` for the arguments."""
     found = cases.read(args)
     outputs = list(_outputs(found))
     checked = _checked(args, outputs)
     _show(args, outputs, checked)
     for each in outputs:
-        wording.warn(_lines(each))
+        problems.warn(_lines(each))
     for case in checked:
-        wording.warn(wording.lines(case))
-    wording.warn(f"muster: {problems.one_line(each)}" for each in found.unreadable)
-    wording.warn([_summary(outputs, found)])
+        problems.warn(findings_report.lines(case))
+    problems.warn(f"muster: {problems.one_line(each)}" for each in found.unreadable)
+    problems.warn([_summary(outputs, found)])
     if found.unreadable or any(each.failure for each in outputs):
         return problems.UNREADABLE
     if not any(each.migrated for each in outputs):
@@ -98,14 +98,14 @@ def _cases(args: argparse.Namespace, name: str, text: str, made: Sequence[Any]) 
 def _show(args: argparse.Namespace, outputs: Sequence[_Output], checked: Sequence[Case]) -> None:
     if args.output == "json":
         items = [_object(each, checked) for each in outputs if each.failure or each.migrated]
-        sys.stdout.write(jsons.dump(envelopes.listed("migrate", items)) + "\n")
+        sys.stdout.write(jsons.dump(problems.versioned("migrate", items)) + "\n")
     elif args.output == "diff":
         shown = [
-            diffs.Difference(f"{each.source.origin} {each.title}", kubeyaml.dump(each.source.document), each.text)
+            terminal.Difference(f"{each.source.origin} {each.title}", kubeyaml.dump(each.source.document), each.text)
             for each in outputs
             if each.migrated is not None
         ]
-        diffs.show(shown, args.color)
+        terminal.show_diffs(shown, args.color)
     else:
         sys.stdout.write("---\n".join(each.text for each in outputs))
 
@@ -124,7 +124,7 @@ def _object(output: _Output, checked: Sequence[Case]) -> dict[str, Any]:
             {name: value for name, value in each.items() if name not in ("line", "column")}
             for case in checked
             if case.source.document in output.documents
-            for each in wording.findings(case)
+            for each in findings_report.findings(case)
         ],
         "notes": [{"fate": each.fate, "member": each.member, "text": each.text} for each in notes],
     }
@@ -141,14 +141,14 @@ def _lines(output: _Output) -> Iterator[str]:
 
 def _summary(outputs: Sequence[_Output], found: Input) -> str:
     migrated = [each.migrated for each in outputs if each.migrated]
-    text = f"{wording.plural(len(migrated), 'document')} migrated"
+    text = f"{problems.plural(len(migrated), 'document')} migrated"
     for count, what in (
         (sum(len(each.lost) for each in migrated), "without equivalent"),
         (sum(len(each.notes) - len(each.lost) for each in migrated), "changed in meaning"),
     ):
-        text += f"; {wording.plural(count, 'member')} {what}" if count else ""
+        text += f"; {problems.plural(count, 'member')} {what}" if count else ""
     stayed = sum(not each.failure and each.migrated is None for each in outputs)
-    text += f"; {wording.plural(stayed, 'other document')} unchanged" if stayed else ""
+    text += f"; {problems.plural(stayed, 'other document')} unchanged" if stayed else ""
     failed = sum(bool(each.failure) for each in outputs)
     text += f"; {failed} not migrated" if failed else ""
     return text + (f"; {len(found.unreadable)} could not be read" if found.unreadable else "")

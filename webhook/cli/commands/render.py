@@ -11,7 +11,7 @@ from typing import Any
 from muster.strategies.documents import loose
 from muster.strategies.trainer import predictions
 from muster.webhook import kubeyaml
-from muster.webhook.cli import cases, diffs, envelopes, jobsets, problems, wording
+from muster.webhook.cli import cases, findings_report, jobsets, problems, terminal
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.kubeyaml import jsons
 
@@ -29,17 +29,17 @@ class _Output:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Render what is named; see `arguments` for the arguments."""
+    """Render what is named; see `commandline.json` for the arguments."""
     setup = cases.prepare(args)
     setup.require_readable()
     outputs = list(_outputs(setup, with_jobsets=args.jobset))
     if args.output == "diff":
-        diffs.show([_difference(output.case) for output in outputs if output.case is not None], args.color)
+        terminal.show_diffs([_difference(output.case) for output in outputs if output.case is not None], args.color)
     else:
         sys.stdout.write({"yaml": _yaml, "json": _json, "patch": _patches}[args.output](outputs))
     decided = [output.case for output in outputs if output.case is not None]
     for case in decided:
-        wording.warn(wording.lines(case))
+        problems.warn(findings_report.lines(case))
     refused = any(case.refused or case.failure for case in decided)
     return problems.FOUND if refused else problems.CLEAN
 
@@ -97,7 +97,7 @@ def _patch(case: Case) -> dict[str, Any]:
     name = loose.member(document, "metadata").get("name")
     patched = case.mutated.verdict == "patched"
     return {
-        "schema": envelopes.schema("patch"),
+        "schema": problems.schema("patch"),
         "object": {
             "file": origin.file,
             "document": origin.document,
@@ -112,5 +112,6 @@ def _patch(case: Case) -> dict[str, Any]:
     }
 
 
-def _difference(case: Case) -> diffs.Difference:
-    return diffs.Difference(wording.place(case), kubeyaml.dump(case.source.document), kubeyaml.dump(case.document))
+def _difference(case: Case) -> terminal.Difference:
+    before, after = kubeyaml.dump(case.source.document), kubeyaml.dump(case.document)
+    return terminal.Difference(findings_report.place(case), before, after)

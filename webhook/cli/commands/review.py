@@ -19,7 +19,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Answer the AdmissionReview on standard input; see `arguments` for the arguments."""
+    """Answer the AdmissionReview on standard input; see `commandline.json` for the arguments."""
     body = sys.stdin.buffer.read(sources.MAX_BYTES + 1)
     if len(body) > sources.MAX_BYTES:
         raise CommandError(f"stdin: is larger than {sources.MAX_BYTES // 1024**2} MiB")

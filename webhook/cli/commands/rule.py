@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.webhook import catalogue
 from muster.webhook.catalogue import Rule
-from muster.webhook.cli import envelopes, problems, tables
+from muster.webhook.cli import problems, terminal
 from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
@@ -18,7 +18,7 @@ _INDENT = "  "
 
 
 def run(args: argparse.Namespace) -> int:
-    """List all rules, those of one framework, or explain one; see `arguments` for the arguments."""
+    """List all rules, those of one framework, or explain one; see `commandline.json` for the arguments."""
     wanted = args.id or ""
     listed = [each for each in catalogue.load() if wanted in ("", each.partition("/")[0])]
     if listed:
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     if found is None:
         raise problems.CommandError(_unknown(wanted))
     if args.output == "json":
-        print(jsons.dump({"schema": envelopes.schema("rule"), **_object(wanted, found[0])}))
+        print(jsons.dump({"schema": problems.schema("rule"), **_object(wanted, found[0])}))
     else:
         print("\n".join(_explain(wanted, *found)))
     return problems.CLEAN
@@ -36,17 +36,17 @@ def run(args: argparse.Namespace) -> int:
 def _list(listed: list[str], output: str) -> int:
     rules = catalogue.load()
     if output == "json":
-        print(jsons.dump(envelopes.listed("rules", [_object(each, rules[each]) for each in listed])))
+        print(jsons.dump(problems.versioned("rules", [_object(each, rules[each]) for each in listed])))
         return problems.CLEAN
     for number, group in enumerate(dict.fromkeys(each.partition("/")[0] for each in listed)):
         rows = [(each, rules[each]) for each in listed if each.partition("/")[0] == group]
         cells = [(each, ", ".join(rule.kinds), rule.title) for each, rule in rows]
-        print("\n" * (number > 0) + "\n".join(tables.layout(_HEADERS, cells, tables.terminal_width())))
+        print("\n" * (number > 0) + "\n".join(terminal.layout(_HEADERS, cells, terminal.terminal_width())))
     return problems.CLEAN
 
 
 def _explain(rule_id: str, rule: Rule, known: bool) -> Iterator[str]:
-    width = tables.terminal_width() - len(_INDENT)
+    width = terminal.terminal_width() - len(_INDENT)
     yield f"{rule_id}: {rule.title}"
     yield f"{_INDENT}reported as {', '.join(rule.kinds)}"
     if not known:
@@ -62,7 +62,7 @@ def _explain(rule_id: str, rule: Rule, known: bool) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
-    yield from (_INDENT + line for line in tables.wrap(problems.one_line(text), width))
+    yield from (_INDENT + line for line in terminal.wrap(problems.one_line(text), width))
 
 
 def _code(text: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ __all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal; see `arguments` for the arguments."""
+    """Serve until a signal; see `commandline.json` for the arguments."""
     # The first process of a container ignores SIGTERM without a handler, and importing the server takes a second: a pod
     # that is deleted in that second would stay for its whole grace period.
     signal.signal(signal.SIGTERM, _ended)

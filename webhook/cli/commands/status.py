@@ -14,11 +14,9 @@ from pathlib import Path
 from muster.audit import log_files, queries
 from muster.audit.record_schema import Sealed
 from muster.webhook import backoffs
-from muster.webhook.cli import envelopes, problems, tables
+from muster.webhook.cli import job_status, observed, problems, terminal
+from muster.webhook.cli.job_status import Status
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.cli.stories import jsons as forms
-from muster.webhook.cli.stories import readings, tellings, texts
-from muster.webhook.cli.stories.told import Story
 from muster.webhook.cluster import live, transports
 from muster.webhook.kubeyaml import jsons
 
@@ -31,7 +29,7 @@ _CAP = 30.0  # seconds between two tries at most
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tell one story or all; see `arguments` for the arguments."""
+    """Show the status of one job or of all; see `commandline.json` for the arguments."""
     try:
         return asyncio.run(_run(args))
     except transports.NoClusterError as error:
@@ -44,24 +42,24 @@ async def _run(args: argparse.Namespace) -> int:
     sender = await live.connect(args.kubeconfig, args.context)
     try:
         namespace = "" if args.all_namespaces else args.namespace or live.namespace_of(args.kubeconfig, args.context)
-        asked = readings.Asked(sender, _audit(args.audit))
+        asked = observed.Asked(sender, _audit(args.audit))
         if args.watch:
             return await _watch(args, asked, namespace)
-        stories = await _stories(args, asked, namespace)
-        if not stories:
+        found = await _found(args, asked, namespace)
+        if not found:
             return _nothing(args, namespace)
-        _show(args, stories)
-        return _code(args, stories)
+        _show(args, found)
+        return _code(args, found)
     finally:
         await sender.close()
 
 
-async def _stories(args: argparse.Namespace, asked: readings.Asked, namespace: str) -> list[Story]:
+async def _found(args: argparse.Namespace, asked: observed.Asked, namespace: str) -> list[Status]:
     if args.job is None or args.all_namespaces:
-        found = await readings.every(asked, namespace)
-        return [tellings.tell(each) for each in found if args.job in {None, each.name}]
-    here = await readings.one(asked, namespace, args.job)
-    return [tellings.tell(here)] if here else []
+        found = await observed.every(asked, namespace)
+        return [job_status.of(each) for each in found if args.job in {None, each.name}]
+    here = await observed.one(asked, namespace, args.job)
+    return [job_status.of(here)] if here else []
 
 
 def _nothing(args: argparse.Namespace, namespace: str) -> int:
@@ -73,34 +71,34 @@ def _nothing(args: argparse.Namespace, namespace: str) -> int:
     return problems.NOTHING
 
 
-def _show(args: argparse.Namespace, stories: Sequence[Story]) -> None:
+def _show(args: argparse.Namespace, found: Sequence[Status]) -> None:
     if args.output == "json":
-        items = envelopes.listed("status", map(forms.item, stories))
+        items = problems.versioned("status", found)
         print(jsons.dump(items if args.job is None or args.all_namespaces else items[0]))
         return
-    for line in _lines(args, stories):
+    for line in _lines(args, found):
         print(line)
 
 
-def _lines(args: argparse.Namespace, stories: Sequence[Story]) -> list[str]:
-    width = tables.terminal_width()
+def _lines(args: argparse.Namespace, found: Sequence[Status]) -> list[str]:
+    width = terminal.terminal_width()
     if args.job is None:
-        return list(texts.summary(stories, width, spaces=args.all_namespaces))
-    return [line for story in stories for line in texts.lines(story, width)]
+        return list(job_status.summary(found, width, spaces=args.all_namespaces))
+    return [line for each in found for line in job_status.lines(each, width)]
 
 
-def _code(args: argparse.Namespace, stories: Sequence[Story]) -> int:
-    return problems.FOUND if args.check and any(each.is_wrong for each in stories) else problems.CLEAN
+def _code(args: argparse.Namespace, found: Sequence[Status]) -> int:
+    return problems.FOUND if args.check and any(map(job_status.is_wrong, found)) else problems.CLEAN
 
 
-async def _watch(args: argparse.Namespace, asked: readings.Asked, namespace: str) -> int:
+async def _watch(args: argparse.Namespace, asked: observed.Asked, namespace: str) -> int:
     """Show what changes until interrupted; with `--check`, until every job has ended."""
     screen = _Screen(args)
     backoff = backoffs.Backoff(random.Random(), base=args.every, cap=_CAP)  # noqa: S311  # jitter, no secret
     while True:
         pause = args.every
         try:
-            stories = await _stories(args, asked, namespace)
+            found = await _found(args, asked, namespace)
         except transports.RefusedError as error:
             if error.status in {401, 403}:
                 raise
@@ -109,14 +107,14 @@ async def _watch(args: argparse.Namespace, asked: readings.Asked, namespace: str
             pause = screen.lost(error, backoff)
         else:
             backoff.reset()
-            screen.show(stories)
-            if args.check and stories and all(each.has_ended for each in stories):
-                return _code(args, stories)
+            screen.show(found)
+            if args.check and found and all(map(job_status.has_ended, found)):
+                return _code(args, found)
         await _pause(pause)
 
 
 class _Screen:
-    """Where a watch shows its stories: redrawn on a terminal, one line for each change elsewhere."""
+    """Where a watch shows its found: redrawn on a terminal, one line for each change elsewhere."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -124,20 +122,20 @@ class _Screen:
         self._said: dict[tuple[str, str], str] = {}
         self._drawn: list[str] = []
 
-    def show(self, stories: Sequence[Story]) -> None:
+    def show(self, found: Sequence[Status]) -> None:
         """Show what is new."""
         if self._terminal:
-            self._draw(_lines(self._args, stories) or ["there are no such jobs yet"])
+            self._draw(_lines(self._args, found) or ["there are no such jobs yet"])
             return
-        now = {(each.namespace, each.name): (each, texts.brief(each)) for each in stories}
-        for key, (story, brief) in now.items():
+        now = {(each["namespace"], each["name"]): (each, job_status.brief(each)) for each in found}
+        for key, (status, brief) in now.items():
             if self._said.get(key) != brief:
                 self._said[key] = brief
-                item = envelopes.listed("status", [forms.item(story)])[0]
+                item = problems.versioned("status", [status])[0]
                 _say(jsons.dump(item, indent=None) if self._is_json else brief)
         for namespace, name in [key for key in self._said if key not in now]:
             del self._said[namespace, name]
-            gone = {"schema": envelopes.schema("status"), "namespace": namespace, "name": name, "phase": "Gone"}
+            gone = {"schema": problems.schema("status"), "namespace": namespace, "name": name, "phase": "Gone"}
             _say(jsons.dump(gone, indent=None) if self._is_json else f"{namespace}/{name}: gone")
 
     def lost(self, error: transports.TransportError, backoff: backoffs.Backoff) -> float:
@@ -171,7 +169,7 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _audit(names: Sequence[str]) -> readings.Records:
+def _audit(names: Sequence[str]) -> observed.Records:
     """Return a look-up of the newest records about a job, in audit logs that are read once."""
     found: OrderedDict[tuple[str, str], deque[Sealed]] = OrderedDict()
     for entry in (each for name in names for each in _entries(name)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from muster.strategies.plugins.registry import Registered
-from muster.webhook.cli import cases, envelopes, packages, problems, tables, wording
+from muster.webhook.cli import cases, packages, problems, terminal
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import jsons
 
@@ -24,18 +24,18 @@ class _Entry(TypedDict):
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the registered strategies, or write a package; see `arguments` for the arguments."""
+    """List the registered strategies, or write a package; see `commandline.json` for the arguments."""
     return _write(args) if args.action == "new" else _list(args)
 
 
 def _list(args: argparse.Namespace) -> int:
     entries = [_entry(each) for each in cases.policy(None).registry]
     if args.output == "json":
-        print(jsons.dump(envelopes.listed("strategies", entries)))
+        print(jsons.dump(problems.versioned("strategies", entries)))
     else:
         rows = [(each["framework"], each["version"], each["origin"], each["description"]) for each in entries]
         headers = ("FRAMEWORK", "VERSION", "ORIGIN", "WHAT IT DOES")
-        for line in tables.layout(headers, rows, tables.terminal_width()):
+        for line in terminal.layout(headers, rows, terminal.terminal_width()):
             print(line)
     return problems.CLEAN
 
@@ -57,7 +57,7 @@ def _write(args: argparse.Namespace) -> int:
         raise CommandError(f"{folder}: exists already and was not changed; give another one with --folder") from error
     except OSError as error:
         raise CommandError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    wording.warn([f"muster: wrote {folder}; its README.md says how to test and to install it"])
+    problems.warn([f"muster: wrote {folder}; its README.md says how to test and to install it"])
     return problems.CLEAN
 
 

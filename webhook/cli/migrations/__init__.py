@@ -8,8 +8,8 @@ on one of its own. `writing` puts the notes into the YAML.
 
 from __future__ import annotations
 
-from muster.webhook.cli.migrations.kinds import SOURCES, migrate, numbers
-from muster.webhook.cli.migrations.notes import Migrated, Note, Unmigrated
-from muster.webhook.cli.migrations.writing import text
+from muster.webhook.cli.migrations.conversion import SOURCES, migrate, numbers
+from muster.webhook.cli.migrations.migration_notes import Migrated, Note, Unmigrated
+from muster.webhook.cli.migrations.trainjob_writing import text
 
 __all__ = ["SOURCES", "Migrated", "Note", "Unmigrated", "migrate", "numbers", "text"]

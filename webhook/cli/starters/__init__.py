@@ -36,7 +36,7 @@ def text(kind: str, wish: Wish) -> str:
     """Return a job as YAML with comments.
 
     Args:
-        kind: such as `trl-sft`; one of `muster.webhook.cli.arguments.STARTERS`.
+        kind: such as `trl-sft`; as `commandline.json` lists them.
         wish: what fills the blanks.
     """
     blanks = {

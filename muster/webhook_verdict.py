@@ -1,0 +1,65 @@
+"""Judgements: the webhook's decision about a trainer's job, made on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from muster.config_trainers import ConfigTrainer
+from muster.strategies.documents import findings, names
+from muster.strategies.documents.findings import Finding
+from muster.webhook.admission import decisions, reviews
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster import memory
+
+__all__ = ["judge"]
+
+_NAMESPACE = "default"
+
+
+def judge(trainer: ConfigTrainer, runtime: Mapping[str, Any], policy: Policy | None) -> list[Finding]:
+    """Return what the webhook would find, errors first.
+
+    Args:
+        trainer: what is judged.
+        runtime: the document of its runtime.
+        policy: the platform's policy; without it the needs that only a platform can judge are left out.
+    """
+    if policy is None:
+        trainer = dataclasses.replace(trainer, role=None, claim_profile=None, resource_claims=None)
+    document = trainer.to_trainjob("trainer", runtime=runtime)
+    reader = memory.InMemoryReader([_placed(runtime)], default_namespace=_NAMESPACE)
+    policy = policy or Policy()
+    mutated = decisions.evaluate(_request(document, "mutate"), reader, policy)
+    validated = decisions.evaluate(_request(mutated.document, "validate"), reader, policy)
+    for decision in (mutated, validated):
+        if decision.message:
+            return [findings.error("spec", None, decision.message, rule="core/undecided")]
+    found = list(mutated.findings)
+    found += [each for each in validated.findings if each not in found]
+    return sorted(found, key=lambda each: each not in findings.errors(found))
+
+
+def _placed(runtime: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a namespaced runtime where the job will look for it."""
+    if runtime.get("kind") != "TrainingRuntime":
+        return runtime
+    return {**runtime, "metadata": {**runtime["metadata"], "namespace": _NAMESPACE}}
+
+
+def _request(document: Mapping[str, Any], phase: reviews.Phase) -> reviews.Request:
+    return reviews.Request(
+        phase=phase,
+        uid="",
+        operation="CREATE",
+        kind="TrainJob",
+        group=names.TRAINER_GROUP,
+        namespace=_NAMESPACE,
+        name=document["metadata"]["name"],
+        document=document,
+        old=None,
+        dry_run=True,
+        username="",
+        groups=(),
+    )

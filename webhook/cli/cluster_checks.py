@@ -1,0 +1,175 @@
+"""Clusters: checks jobs with what a running cluster has, or the jobs of the cluster themselves.
+
+Decisions are made as the service makes them: from memory, and what is missing there is fetched, before the decision is
+made again. Files win over the cluster, so that a runtime can be tried before it is applied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from muster.webhook.cli import cases, cluster_dry_runs, problems
+from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cli.problems import CommandError
+from muster.webhook.cluster import kinds, listings, live, readers, trainers, transports, writes
+from muster.webhook.kubeyaml import sources
+from muster.webhook.kubeyaml.sources import Input, Origin, Source
+
+__all__ = ["check"]
+
+_DEADLINE = 10.0  # seconds for one request
+_MOST_FETCHES = 12  # as the service: namespace, job, runtime, snapshot, claims
+
+
+def check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
+    """Return the setup and the cases of what is named, or without paths of all jobs of the cluster or a namespace.
+
+    Raises:
+        CommandError: there is no cluster, or its jobs cannot be read.
+    """
+    try:
+        return asyncio.run(_check(args))
+    except transports.NoClusterError as error:
+        raise CommandError(str(error)) from error
+    except transports.TransportError as error:
+        raise CommandError(f"the cluster cannot be read: {error}") from error
+
+
+async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
+    names = [*args.paths, *args.filename]
+    sender = await live.connect(args.kubeconfig, args.context)
+    try:
+        found = sources.read(names) if names else await _jobs(sender, args.namespace)
+        setup = cases.setup(args, found, live=True)
+        setup.cluster.reader.trainer = setup.cluster.reader.trainer or await trainers.read(sender, _DEADLINE)
+        asking = _Asking(setup.cluster.reader, live.LiveReader((), sender, _DEADLINE))
+        judged = [source for source in setup.sources if cases.is_judged(source)]
+        decided = [await _decide(setup, source, asking) for source in judged]
+        claims = await _claims(setup, decided, sender, asking)
+        if claims:
+            setup = dataclasses.replace(setup, fetched=claims)
+            decided = [await _decide(setup, source, asking) for source in judged]
+        if names:
+            asked = cluster_dry_runs.DryRuns(sender, setup)
+            decided = [await asked.ask(case) for case in decided]
+            asking.warnings.update(asked.warnings)
+    finally:
+        await sender.close()
+    problems.warn(f"muster: {problems.one_line(each)}" for each in asking.warnings)
+    return setup, decided
+
+
+async def _jobs(sender: transports.Sender, namespace: str) -> Input:
+    found = [
+        Source(Origin(f"cluster/{document['metadata']['namespace']}"), document)
+        for kind in (kinds.KINDS["TrainJob"], kinds.JOBSET)
+        for document in await listings.read(sender, kind, namespace, _DEADLINE)
+    ]
+    return Input(sorted(found, key=lambda each: each.origin.file))
+
+
+async def _claims(setup: Setup, decided: Iterable[Case], sender: transports.Sender, asking: _Asking) -> list[Source]:
+    """Return the claims of volumes that the jobs name, as the cluster has them; those of the files win."""
+    named: dict[tuple[str, str], None] = {}
+    for case in decided:
+        runtime = case.mutated.governor.runtime
+        for document in (case.document, runtime.document if runtime is not None else {}):
+            named.update(((case.namespace, name), None) for name in _claim_names(document))
+    found: list[Source] = []
+    access = writes.Writes(sender)
+    for namespace, name in named:
+        kind = kinds.VOLUME_CLAIM
+        ref = readers.Ref(kind.name, namespace, name)
+        if setup.inputs.named(kind.name, namespace, name) or not kind.can_exist(ref):
+            continue
+        try:
+            claim = await access.get(kind, namespace, name)
+        except transports.RefusedError:
+            text = f"volume claims in {namespace} may not be read, so their access modes were not looked at"
+            asking.warnings[text] = None
+            continue
+        if claim is not None:
+            found.append(Source(Origin(f"cluster/{namespace}"), {**claim, "kind": kind.name, "apiVersion": "v1"}))
+    return found
+
+
+def _claim_names(value: Any) -> Iterator[str]:
+    """Yield the names of claims of volumes anywhere in a document."""
+    if isinstance(value, dict):
+        claim = value.get("persistentVolumeClaim")
+        if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
+            yield claim["claimName"]
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _claim_names(each)
+
+
+async def _decide(setup: Setup, source: Source, asking: _Asking) -> Case:
+    """Decide about a job, as often as objects are missing that the decision reads."""
+    case = setup.decide(source, asking)
+    for _ in range(_MOST_FETCHES):
+        if not asking.missing:
+            break
+        await asking.fetch()
+        case = setup.decide(source, asking)
+    asking.missing.clear()
+    return case
+
+
+class _Asking:
+    """A reader that answers from files and from what was fetched, and notes what it was asked for in vain."""
+
+    whole = True
+
+    def __init__(self, files: readers.ClusterReader, cluster: live.LiveReader) -> None:
+        self.missing: dict[readers.Ref, None] = {}
+        self.warnings: dict[str, None] = {}
+        self._files = files
+        self._cluster = cluster
+        self.trainer = readers.trainer_of(files)
+        self._answers: dict[readers.Ref, readers.Document | Exception | None] = {}
+
+    def get(self, ref: readers.Ref) -> readers.Document | None:
+        """Return the document. See `ClusterReader.get`.
+
+        Raises:
+            ClusterUnavailable: it was asked for, and the API server did not give it.
+        """
+        given = self._files.get(ref)
+        if given is not None:
+            return given
+        if ref not in self._answers:
+            self.missing[ref] = None
+            raise readers.NotCached(ref)
+        answer = self._answers[ref]
+        if isinstance(answer, Exception):
+            raise answer.with_traceback(None)
+        return answer
+
+    def every(self, kind: str, labels: readers.Labels) -> Iterable[readers.Document] | None:  # noqa: ARG002  # the protocol
+        """Return None: nothing is read as a whole. See `ClusterReader.every`."""
+        kinds.named(kind)
+        return None
+
+    async def fetch(self) -> None:
+        """Fetch what is missing."""
+        for ref in list(self.missing):
+            self._answers[ref] = await self._answer(ref)
+        self.missing.clear()
+
+    async def _answer(self, ref: readers.Ref) -> Any:  # Any: what `get` returns or raises
+        try:
+            return await self._cluster.fetch(ref)
+        except (readers.ClusterError, readers.SnapshotInvalid) as error:
+            if ref.kind != "Namespace" or not _is_forbidden(error):
+                return error
+            text = f"namespace {ref.name} may not be read, so its label for the mode was not looked at"
+            self.warnings[text] = None
+            return None
+
+
+def _is_forbidden(error: Exception) -> bool:
+    return isinstance(error.__cause__, transports.RefusedError) and error.__cause__.status == 403

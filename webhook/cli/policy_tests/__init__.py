@@ -1,0 +1,1 @@
+"""The platform team's own cases for `muster test`."""
