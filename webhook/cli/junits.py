@@ -9,7 +9,7 @@ from xml.etree import ElementTree as Xml  # only used for writing; nothing is pa
 from muster.webhook.cli import places, wording
 from muster.webhook.cli.cases import Case
 from muster.webhook.cli.unjudged import Unjudged
-from muster.webhook.kubeyaml.positions import Spot
+from muster.webhook.kubeyaml.composer import Spot
 from muster.webhook.kubeyaml.sources import Origin, Unreadable
 
 __all__ = ["report", "text"]

@@ -17,7 +17,7 @@ from muster.strategies.documents.findings import Finding, note, warning
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.cli import beside, schemas
 from muster.webhook.cluster import readers
-from muster.webhook.kubeyaml.builders import Repeat
+from muster.webhook.kubeyaml.composer import Repeat
 from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["check"]

@@ -15,7 +15,7 @@ from muster.webhook.cli import places
 from muster.webhook.cli.cases import Case
 from muster.webhook.cli.problems import one_line
 from muster.webhook.cli.unjudged import Unjudged
-from muster.webhook.kubeyaml.positions import Spot
+from muster.webhook.kubeyaml.composer import Spot
 from muster.webhook.kubeyaml.sources import Origin, Unreadable
 
 __all__ = ["FAILURE", "report"]
