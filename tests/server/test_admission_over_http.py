@@ -70,7 +70,7 @@ async def test_a_review_of_another_kind_than_the_path_is_refused_by_a_review(ser
 async def test_metrics_count_decisions_without_names_of_people_or_jobs(serve):
     webhook = await serve()
     await webhook.admit(userInfo={"username": "ada@example.org"})
-    text = muster.webhook.metrics.render().decode()
+    text = webhook.metrics.render().decode()
     line = 'muster_admission_requests_total{decision="patched",mode="enforce",operation="CREATE",phase="mutate"'
     assert f'{line},resource="trainjobs"}} 1.0' in text
     assert "team-a" not in text
@@ -83,7 +83,7 @@ async def test_a_strategy_that_fails_is_counted_by_its_framework_and_one_that_wo
 
     webhook = await serve(policy=admissions.policy_with(plugins.make_strategy("trl", enforce_command=fails)))
     await webhook.admit()
-    assert b'muster_plugin_failures_total{framework="trl"} 1.0' in muster.webhook.metrics.render()
+    assert b'muster_plugin_failures_total{framework="trl"} 1.0' in webhook.metrics.render()
     sound = await serve()
     await sound.admit()
     assert b"muster_plugin_failures_total{" not in sound.metrics.render()

@@ -47,7 +47,7 @@ async def test_an_unreachable_cluster_refuses_a_create_and_says_what_to_do(serve
     response = await webhook.admit()
     assert (response["allowed"], response["status"]["code"]) == (False, 500)
     assert "try again" in response["status"]["message"]
-    assert b'muster_plugin_failures_total{framework="none"} 1.0' in muster.webhook.metrics.render()
+    assert b'muster_plugin_failures_total{framework="none"} 1.0' in webhook.metrics.render()
 
 
 async def test_an_unreachable_cluster_lets_jobs_pass_where_the_platform_says_so(serve):

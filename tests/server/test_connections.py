@@ -247,7 +247,7 @@ async def test_a_connection_without_a_request_is_closed_within_seconds(serve, st
     assert await reader.read() == b""
     reader, _ = await opened(streams, webhook.port, b"POST /mutate/trainjobs HTTP/1.1\r\nHost:")
     assert await reader.read() == b""
-    assert b'muster_connections_closed_total{reason="slow"} 2.0' in muster.webhook.metrics.render()
+    assert b'muster_connections_closed_total{reason="slow"} 2.0' in webhook.metrics.render()
 
 
 async def test_a_request_that_is_no_review_makes_room_when_there_are_too_many(serve, streams):
@@ -275,7 +275,7 @@ async def test_a_connection_that_has_made_a_good_request_is_kept(serve, monkeypa
         looks.look()
     await webhook.admit()
     assert looks.counts()["kept"] == 1
-    assert b'muster_connections_closed_total{reason="slow"} 0.0' in muster.webhook.metrics.render()
+    assert b'muster_connections_closed_total{reason="slow"} 0.0' in webhook.metrics.render()
 
 
 async def test_half_sent_bodies_lose_their_memory_to_those_that_arrive(serve, streams):

@@ -19,9 +19,6 @@ __all__ = ["serve"]
 
 _log = logging.getLogger(__name__)
 
-_SWITCH_SECONDS = 0.001
-"""How long a thread that evaluates a large review may keep the event loop waiting; a fifth of Python's default."""
-
 
 def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code, which is 2 when the service could not start.
@@ -31,7 +28,6 @@ def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
         self_signed: make a certificate, whatever `tls` in the file is.
     """
     logs.configure()
-    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         config = configs.load(config_path)
         if self_signed:
