@@ -15,7 +15,7 @@ from muster import strategies
 ROOT = Path(__file__).parents[2]
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
-    for room in ("strategies", "webhook", "certs", "muster")
+    for room in ("strategies", "webhook", "certs", "kube", "muster")
     for file in sorted((ROOT / room).rglob("*.py"))
 }
 DOMAIN = [name for name in MODULES if name.startswith("strategies")]

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from muster.kube import calls, payloads, transports
 from muster.strategies.documents import trainjobs
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.trainer import ml_policies
@@ -19,7 +20,7 @@ from muster.webhook.audit.redaction import doors
 from muster.webhook.cli import jobsets
 from muster.webhook.cli.beside.inputs import items, member
 from muster.webhook.cli.cases import Case, Setup
-from muster.webhook.cluster import bodies, calls, kinds, readers, served, transports
+from muster.webhook.cluster import kinds, readers, served
 
 __all__ = ["DryRuns"]
 
@@ -79,7 +80,7 @@ class DryRuns:
         try:
             call = calls.Call("POST", kind.path(namespace), {"dryRun": "All"}, document)
             await calls.answered(
-                self._sender, call, _DEADLINE, lambda answer: bodies.read(answer, _LONGEST, what), shown=_SHOWN
+                self._sender, call, _DEADLINE, lambda answer: payloads.read(answer, _LONGEST, what), shown=_SHOWN
             )
         except transports.RefusedError as refused:
             said = _STATUS.sub("", str(refused))

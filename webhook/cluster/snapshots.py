@@ -72,8 +72,8 @@ class Readings:
     """What was read of the latest texts, up to a number of bytes.
 
     Long and short texts have half of the room each, so that the long ones, which nobody needs often, cannot push out
-    the others. All methods may be called on any thread; none waits for another, since a process that is forked meanwhile
-    would wait for ever.
+    the others. All methods may be called on any thread; none waits for another, since a process that is forked
+    meanwhile would wait for ever.
 
     Args:
         room: bytes that texts and readings may take.

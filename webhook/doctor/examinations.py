@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from muster.webhook.cluster import transports
+from muster.kube import transports
 from muster.webhook.doctor import diagnoses, permissions
 from muster.webhook.doctor.checks import (
     api_server,

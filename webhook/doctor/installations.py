@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from muster.kube import calls, payloads, transports
 from muster.webhook import configs
-from muster.webhook.cluster import bodies, calls, transports
 from muster.webhook.doctor.expectations import Base
 
 __all__ = ["ASIDE", "CONFIG_KEY", "Document", "Installation", "Options"]
@@ -118,7 +118,7 @@ class Installation:
         Raises:
             TransportError: as for `get`; it contains the pod's own error text.
         """
-        return await self._send("GET", path, {}, None, lambda answer: bodies.text(answer, _MAX_OBJECT, path))
+        return await self._send("GET", path, {}, None, lambda answer: payloads.text(answer, _MAX_OBJECT, path))
 
     async def webhooks(self, kind: str) -> Document | None:
         """Return the webhook configuration of a kind, or None when it does not exist."""
@@ -155,4 +155,4 @@ class Installation:
 
 
 def _object(path: str, limit: int = _MAX_OBJECT) -> Callable[[transports.Response], Awaitable[dict[str, Any]]]:
-    return lambda answer: bodies.read(answer, limit, path)
+    return lambda answer: payloads.read(answer, limit, path)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from muster.webhook.cluster import transports
+from muster.kube import transports
 from muster.webhook.doctor.installations import Document, Installation
 
 __all__ = ["REVIEWS", "Need", "allowed", "lacking"]

@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from muster.kube import transports
 from muster.webhook import backoffs
 from muster.webhook.audit import records
 from muster.webhook.audit.log import notes
 from muster.webhook.audit.log.notes import Chronicle, Ends
-from muster.webhook.cluster import kinds, transports, writes
+from muster.webhook.cluster import kinds, writes
 
 __all__ = ["Anchors"]
 

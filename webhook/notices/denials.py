@@ -20,10 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from muster.kube import transports
 from muster.strategies.documents import names
 from muster.webhook.audit.records import Record, RecordedFinding
 from muster.webhook.audit.redaction import doors
-from muster.webhook.cluster import events, kinds, transports, writes
+from muster.webhook.cluster import events, kinds, writes
 
 __all__ = ["REASON", "Denials", "EventPace"]
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
+from muster.kube import transports
 from muster.webhook import configs
 from muster.webhook.audit import records
 from muster.webhook.audit.log import notes, sinks, writer
 from muster.webhook.audit.redaction import doors, redaction
-from muster.webhook.cluster import transports, writes
+from muster.webhook.cluster import writes
 from muster.webhook.metrics import Metrics
 from muster.webhook.notices import anchors, denials
 from muster.webhook.notices.reports import folds, formats, writers

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from muster.certs.errors import CertificateError
+from muster.kube.transports import NoClusterError
 from muster.strategies.plugins.registry import PluginImportError
 from muster.webhook import configs, logs
-from muster.webhook.cluster.transports import NoClusterError
 from muster.webhook.server.services import Service
 
 __all__ = ["serve"]

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from muster.kube import clients, transports
 from muster.webhook.cli import problems, wording
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.cluster import live, transports
 from muster.webhook.doctor import examinations, expectations
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity
 from muster.webhook.doctor.installations import Installation, Options
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _examined(args: argparse.Namespace, options: Options, base: expectations.Base) -> list[Diagnosis]:
-    sender = await live.connect(args.kubeconfig, args.context)
+    sender = await clients.connect(args.kubeconfig, args.context)
     try:
         return await examinations.examine(Installation(sender, options, base))
     finally:

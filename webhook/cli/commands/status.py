@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from muster.kube import clients, transports
 from muster.webhook import backoffs
 from muster.webhook.audit.log import files
 from muster.webhook.audit.reading import queries
@@ -20,7 +21,6 @@ from muster.webhook.cli.problems import CommandError
 from muster.webhook.cli.stories import jsons as forms
 from muster.webhook.cli.stories import readings, tellings, texts
 from muster.webhook.cli.stories.told import Story
-from muster.webhook.cluster import live, transports
 from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    sender = await live.connect(args.kubeconfig, args.context)
+    sender = await clients.connect(args.kubeconfig, args.context)
     try:
-        namespace = "" if args.all_namespaces else args.namespace or live.namespace_of(args.kubeconfig, args.context)
+        namespace = "" if args.all_namespaces else args.namespace or clients.namespace_of(args.kubeconfig, args.context)
         asked = readings.Asked(sender, _audit(args.audit))
         if args.watch:
             return await _watch(args, asked, namespace)

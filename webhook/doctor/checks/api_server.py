@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.webhook.cluster import transports
+from muster.kube import transports
 from muster.webhook.doctor import diagnoses, tested
 from muster.webhook.doctor.diagnoses import Diagnosis
 from muster.webhook.doctor.installations import Installation

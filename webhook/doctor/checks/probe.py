@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from muster.kube import transports
 from muster.strategies.documents import names
 from muster.strategies.frameworks.default import strategy as default
 from muster.strategies.plugins import registry
 from muster.webhook.admission.policies import Mode
-from muster.webhook.cluster import transports
 from muster.webhook.doctor import diagnoses, refusals, selectors
 from muster.webhook.doctor.checks import webhooks
 from muster.webhook.doctor.diagnoses import Diagnosis

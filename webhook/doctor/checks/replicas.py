@@ -11,8 +11,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from muster.kube import transports
 from muster.webhook import configs
-from muster.webhook.cluster import transports
 from muster.webhook.doctor import diagnoses, selectors
 from muster.webhook.doctor.checks import deployment
 from muster.webhook.doctor.diagnoses import Diagnosis

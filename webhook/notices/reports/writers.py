@@ -18,10 +18,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from muster.kube import transports
 from muster.webhook import backoffs
 from muster.webhook.audit.records import Record
 from muster.webhook.audit.redaction import doors
-from muster.webhook.cluster import transports, writes
+from muster.webhook.cluster import writes
 from muster.webhook.notices.reports import folds, formats, outcomes
 from muster.webhook.notices.reports.formats import Format
 from muster.webhook.notices.reports.queues import Pending
