@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms unit manifests contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers costs fuzz record mutants sbom fix clean
+.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms unit manifests contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers house costs fuzz record mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -190,6 +190,9 @@ bench: $(VENV)/.dev ## measured costs of a decision and of a request
 
 bench-peers: $(VENV)/.dev ## Muster beside its alternatives in a cluster of its own, into docs/performance.md; ARGS: --parts, --peers, --rounds, --requests, ...
 	@$(BIN)/python -m bench.peers $(ARGS)
+
+house: $(VENV)/.dev ## the figures of issue 35: what it began with, what they are now, and what it aims at
+	@$(BIN)/python -m tools.house
 
 costs: $(VENV)/.dev ## count what the interpreter does for a review, and keep that as what it may cost (tests/costs)
 	@$(BIN)/python -m tests.costs.measure --write

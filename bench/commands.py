@@ -36,7 +36,7 @@ def run() -> None:
 
 def _seconds(*words: str) -> float:
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, "-m", "muster.webhook", *words], capture_output=True, check=False)  # noqa: S603  # our own command
+    done = subprocess.run([sys.executable, "-m", "muster", *words], capture_output=True, check=False)  # noqa: S603  # our own command
     if done.returncode != 0:
         raise RuntimeError(done.stderr.decode())
     return time.perf_counter() - started

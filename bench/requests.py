@@ -49,7 +49,7 @@ def start(folder: Path, root: Path | None = None) -> subprocess.Popen[str]:
     }
     (folder / "muster.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     (folder / "cluster.yaml").write_text(reviews.cluster_yaml(), encoding="utf-8")
-    command = [sys.executable, "-m", "muster.webhook", "serve", "--config", str(folder / "muster.yaml")]
+    command = [sys.executable, "-m", "muster", "serve", "--config", str(folder / "muster.yaml")]
     pin = (lambda: os.sched_setaffinity(0, {0})) if len(os.sched_getaffinity(0)) > 1 else None
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=pin, cwd=root)  # noqa: S603, PLW1509  # our own command, before any thread
 

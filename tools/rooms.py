@@ -7,6 +7,7 @@ its modules do. The imports are read by grimp, as import-linter reads them.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,15 +22,16 @@ Arrows = Mapping[tuple[str, str], int]
 
 
 def read(package: str) -> Arrows:
-    """Return the arrows between the rooms of a top-level package.
+    """Return the arrows between the rooms of a package of `muster`.
 
     Raises:
-        ModuleNotFoundError: there is no such package.
+        grimp.exceptions.ModuleNotPresent: there is no such package.
     """
-    graph = grimp.build_graph(package)
+    graph, top = _graph(), f"muster.{package}"
+    inside = {top, *graph.find_descendants(top)}
     found: Counter[tuple[str, str]] = Counter()
-    for module in graph.modules:
-        for imported in graph.find_modules_directly_imported_by(module):
+    for module in inside:
+        for imported in graph.find_modules_directly_imported_by(module) & inside:
             arrow = (_room(module), _room(imported))
             if arrow[0] != arrow[1]:
                 found[arrow] += 1
@@ -72,10 +74,15 @@ def _show(package: str, most: int | None) -> int:
     return int(bool(found) or (most is not None and len(arrows) > most))
 
 
+@functools.cache
+def _graph() -> grimp.ImportGraph:
+    return grimp.build_graph("muster")
+
+
 def _room(module: str) -> str:
     """Return the room of a module: its first name below the package, or the package itself."""
-    package, _, rest = module.partition(".")
-    return rest.partition(".")[0] or package
+    _, package, *rest = module.split(".")
+    return rest[0] if rest else package
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def load() -> Mapping[str, Rule]:
     """
     found: dict[str, Rule] = {}
     for package in _PACKAGES:
-        for folder, text in _files(resources.files(package), package):
+        for folder, text in _files(resources.files("muster").joinpath(package), package):
             for name, entry in tomllib.loads(text).items():
                 rule = _rule(name, entry, folder)
                 for each in rule.ids:

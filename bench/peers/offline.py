@@ -108,13 +108,13 @@ TOOLS = (
         "muster",
         "`muster check`: all checks of the job as its mutation leaves it",
         None,
-        lambda _, __, file: (sys.executable, "-m", "muster.webhook", "check", "-f", file),
+        lambda _, __, file: (sys.executable, "-m", "muster", "check", "-f", file),
     ),
     Tool(
         "muster-render",
         "`muster render`: the job as its mutation leaves it",
         None,
-        lambda _, __, file: (sys.executable, "-m", "muster.webhook", "render", "-f", file),
+        lambda _, __, file: (sys.executable, "-m", "muster", "render", "-f", file),
         shows=_CHANGED,
     ),
     Tool(

@@ -76,7 +76,7 @@ def _trainer(places: Places, site: sites.Site, binaries: Path) -> managers.Manag
 def _muster(places: Places, site: sites.Site, binaries: Path) -> managers.Manager:
     documents = [*upstream.kustomize(binaries / "kubectl", REPOSITORY / "manifests" / "base"), *upstream.writers()]
     account, port = ("muster-system", "muster"), site.ports.muster
-    command = (sys.executable, "-m", "muster.webhook", "serve", "--config", "{config}")
+    command = (sys.executable, "-m", "muster", "serve", "--config", "{config}")
     config: dict[str, Any] = managers.config_of(documents, "muster", "muster.yaml")
     names = ("muster.muster-system.svc",)
     manager = managers.Manager("muster", documents, command, account, config, port, names)

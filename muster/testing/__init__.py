@@ -18,6 +18,7 @@ It needs the extra `testing`: pip install 'muster-admission[testing]'.
 
 from __future__ import annotations
 
+from muster.strategies.plugins import old_name
 from muster.testing.documents import make_jobset, make_runtime, make_trainjob
 from muster.testing.rules import check_rules
 from muster.testing.runs import jobset_of, mutate, validate
@@ -34,3 +35,5 @@ __all__ = [
     "samples",
     "validate",
 ]
+
+old_name.allow()

@@ -1,4 +1,4 @@
-"""An engine as a process: `python -m muster.sessions.engines.process`, which answers a Gateway over a Unix socket or a port.
+"""An engine as a process, `python -m muster.sessions.engines.process`: it answers a Gateway over a socket or a port.
 
 HTTP with one worker thread behind it: what a model is asked runs one after the other, in the order in which it came,
 tenants take turns, steps of several models share passes (`turns`), samples run together (`desk`). Each training request

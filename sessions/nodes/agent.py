@@ -1,7 +1,7 @@
-"""The agent of a node: `python -m muster.sessions.nodes.agent`, to which the engines in its pods come over one Unix socket.
+"""The agent of a node, `python -m muster.sessions.nodes.agent`: the engines in its pods come to it over one socket.
 
-It finds the device of each engine by its pod's claim, has the lease of that device (`muster.sessions.devices`) decide who may
-use it, and tells on the claim who does. A device has its lease from the first engine on.
+It finds the device of each engine by its pod's claim, has the lease of that device (`muster.sessions.devices`) decide
+who may use it, and tells on the claim who does. A device has its lease from the first engine on.
 """
 
 from __future__ import annotations

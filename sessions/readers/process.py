@@ -1,4 +1,4 @@
-"""A process that reads bodies: `python -m muster.sessions.readers.process`, with frames on its standard input and output.
+"""A process that reads bodies, `python -m muster.sessions.readers.process`: frames on its standard input and output.
 
 Its memory has a limit, so a body of which a parser makes gigabytes ends this process at most. It ends with its standard
 input, and after a body that took much memory, which a heap seldom gives back.

@@ -1,9 +1,9 @@
 """Events of sessions and checkpoints as records of Muster's audit log: JSON lines in a chain of hashes.
 
-The writer is that of the webhook (`muster.webhook.audit.log`), so `muster audit ls` and `verify` read both logs. An event is
-written after the journal has it, on a thread of the writer, from a queue with a limit: no request waits for a disk.
-While the file takes nothing, requests go on, and events go to standard output, in a chain of their own; the first one
-is tried again, and the next one that the file takes says how many it lacks.
+The writer is that of the webhook (`muster.webhook.audit.log`), so `muster audit ls` and `verify` read both logs. An
+event is written after the journal has it, on a thread of the writer, from a queue with a limit: no request waits for a
+disk. While the file takes nothing, requests go on, and events go to standard output, in a chain of their own; the first
+one is tried again, and the next one that the file takes says how many it lacks.
 """
 
 from __future__ import annotations

@@ -188,10 +188,6 @@ class Changes:
         """Return what changes whenever a change may have touched `path` or something outside of the replicated jobs."""
         return self._parts.get(_part(path), 0), self._parts.get((), 0)
 
-    def touched(self, since: int) -> frozenset[Path]:
-        """Return the replicated jobs in which the changes after the first `since` are, as paths; () for elsewhere."""
-        return frozenset(map(_part, self._places[since:]))
-
     def patch(self) -> list[Operation]:
         """Return the changes as a JSON Patch: applied to `original` it gives `document`."""
         return [change.operation for change in self._recorded]

@@ -20,7 +20,7 @@ from muster.strategies.claims.requests import ClaimRequest
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, Severity, error
 from muster.strategies.documents.paths import Path
-from muster.strategies.jobs.jobs import Job, remembered, remembered_for_part
+from muster.strategies.jobs.jobs import Job, once, once_for_part
 from muster.strategies.platform.profiles import Profile, template_name
 
 __all__ = ["POD_CLAIM", "ClaimPlan", "Use", "is_queued", "plan_claims", "plan_part", "training"]
@@ -77,13 +77,13 @@ class ClaimPlan:
         return f"{what} ({self.request.because})"
 
 
-@remembered
+@once
 def plan_claims(job: Job) -> list[ClaimPlan]:
     """Return a plan for each request of the job."""
     return [_plan(job, request) for request in requests.list_requests(job)]
 
 
-@remembered_for_part
+@once_for_part
 def training(job: Job) -> ClaimPlan | None:
     """Return the plan for the training pods, None where they ask for nothing."""
     request = requests.of_training(job) if job.supply.asked else None
@@ -103,17 +103,6 @@ def is_queued(job: Job) -> bool:
 
 
 def _plan(job: Job, request: ClaimRequest) -> ClaimPlan:
-    """Return the plan of a request; it follows from the replicated job and what is outside of all, and is kept so."""
-    path = request.template.path
-    key, state = (_plan, path, request.because, request.profile), job.changes.state(path)
-    kept = job.memory.get(key)
-    if kept is None or kept[0] != state:
-        kept = job.memory[key] = (state, _made(job, request))
-    made: ClaimPlan = kept[1]
-    return made
-
-
-def _made(job: Job, request: ClaimRequest) -> ClaimPlan:
     profile = job.supply.profiles.get(request.profile or "")
     if request.keeps:
         return ClaimPlan(request, profile, problems=request.problems)

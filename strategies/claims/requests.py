@@ -20,7 +20,7 @@ from muster.strategies.documents.findings import Finding, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.pods import ResourceRequirements
 from muster.strategies.jobs import assignments, templates
-from muster.strategies.jobs.jobs import Job, remembered
+from muster.strategies.jobs.jobs import Job, once
 from muster.strategies.jobs.templates import Template
 from muster.strategies.platform import devices
 from muster.strategies.platform.profiles import Profile, has_claim, template_name
@@ -55,14 +55,14 @@ class ClaimRequest:
     keeps: bool = False
 
 
-@remembered
+@once
 def list_requests(job: Job) -> list[ClaimRequest]:
     """Return the requests of a JobSet, or those that the JobSet of a TrainJob will have; one per replicated job."""
     if not may_ask(job):
         return []
     training = job.container.job_path if job.container else None
     every = templates.list_templates(job)
-    found = (_kept_request(job, template, training=template.path == training) for template in every)
+    found = (_request(job, template, training=template.path == training) for template in every)
     return [request for request in found if request is not None]
 
 
@@ -77,22 +77,15 @@ def of_part(job: Job, path: Path) -> ClaimRequest | None:
     template = templates.find_template(job, path) if may_ask(job) else None
     if template is None:
         return None
-    return _kept_request(job, template, training=job.container is not None and job.container.job_path == path)
+    return _request(job, template, training=job.container is not None and job.container.job_path == path)
 
 
 def may_ask(job: Job) -> bool:
     """Whether the job may ask for a claim; a quick no for nearly all jobs, since no document or policy mentions one."""
-    if not job.supply.asked:
-        return False
-    if _ASKS not in job.memory:  # once: what Muster adds asks for nothing
-        job.memory[_ASKS] = (0, _asks(job))
-    found: bool = job.memory[_ASKS][1]
-    return found
+    return job.supply.asked and _asks(job)
 
 
-_ASKS = "asks for claims"
-
-
+@once
 def _asks(job: Job) -> bool:
     if job.settings.profile or any(role.profile for role in job.roles.values()):
         return True
@@ -128,17 +121,6 @@ def is_of(entry: Mapping[str, Any], profile: Profile) -> bool:
     if profile.is_shared:
         return has_claim(profile, entry.get("resourceClaimName"))
     return entry.get("resourceClaimTemplateName") == template_name(profile)
-
-
-def _kept_request(job: Job, template: Template, *, training: bool) -> ClaimRequest | None:
-    """Return the request of a replicated job, which follows from it and from what is outside of all of them."""
-    training = training and not any(key in notes for notes, _ in template.metadata("annotations") for key in _KEYS)
-    key, state = (_request, template.path, training), job.changes.state(template.path)
-    kept = job.memory.get(key)
-    if kept is None or kept[0] != state:
-        kept = job.memory[key] = (state, _request(job, template, training=training))
-    found: ClaimRequest | None = kept[1]
-    return found
 
 
 def _request(job: Job, template: Template, *, training: bool) -> ClaimRequest | None:

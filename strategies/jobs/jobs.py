@@ -7,17 +7,15 @@ server's caches, files for the CLI, a test).
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import pods, trainjobs
-from muster.strategies.documents.paths import Path
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import askings, parts, programs
-from muster.strategies.jobs.memories import remembered, remembered_for_all
+from muster.strategies.jobs.memories import once, once_for_all, once_for_part
 from muster.strategies.jobs.parts import Parts
 from muster.strategies.platform.placements import Role
 from muster.strategies.platform.supplies import NOTHING, Supply
@@ -29,13 +27,9 @@ __all__ = [
     "Kind",
     "Rendezvous",
     "Settings",
-    "follow_parts",
-    "followed",
-    "keep",
-    "remembered",
-    "remembered_for_all",
-    "remembered_for_part",
-    "remembered_for_place",
+    "once",
+    "once_for_all",
+    "once_for_part",
 ]
 
 MOST_TOGETHER = 32
@@ -74,7 +68,7 @@ class Job:
         runtime_open: whether `runtime` is None because it was not given, not because it does not exist.
         identify: tells what a command line starts, so that the training is found among other parts of a JobSet.
         part: the part that `container` is; of one that trains with others there is a view for each (`views`).
-        memory: what was found out about the job, by what found it; see `remembered`.
+        memory: what was found out about a part, by what found it; see `once_for_part`.
     """
 
     kind: Kind
@@ -107,7 +101,7 @@ class Job:
         return (self.document.get("metadata") or {}).get("name") or None
 
     @property
-    @remembered_for_all
+    @once
     def trainer(self) -> trainjobs.Trainer:
         """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
 
@@ -117,7 +111,7 @@ class Job:
         return resources.effective(document or {}, self.runtime)
 
     @property
-    @remembered
+    @once
     def container(self) -> pods.Place | None:
         """The training container: of the JobSet itself, or of the runtime of a TrainJob.
 
@@ -125,7 +119,7 @@ class Job:
         """
         if self.kind == "TrainJob":
             return self.runtime.trainer if self.runtime else None
-        return self._place(self.part) if self.parts.places else None
+        return self._every[self.part] if self.parts.places else None
 
     @property
     def is_untold(self) -> bool:
@@ -148,7 +142,7 @@ class Job:
         return self.kind == "JobSet" or (bool(image) and image != theirs)
 
     @property
-    @remembered
+    @once
     def world(self) -> tuple[pods.Place, ...]:
         """The training containers whose processes meet, in the order of their ranks; one of each replicated job."""
         container = self.container
@@ -156,33 +150,40 @@ class Job:
             return ()
         if self.kind == "TrainJob" or not self.parts.together or len(self.parts.places) == 1:
             return (container,)
-        return follow_parts(self, "world", self._place)
+        return self._every
+
+    @property
+    @once_for_all
+    def _every(self) -> tuple[pods.Place, ...]:
+        return tuple(pods.place(self.document, *each) for each in self.parts.places)
 
     @property
     def parts(self) -> Parts:
-        """The parts of a JobSet that do its work."""
-        kept = self.memory.get(_PARTS)
-        if kept is None:  # once: changes to the job do not change them
+        """The parts of a JobSet that do its work, as they were before any change."""
+        if _PARTS not in self.memory:
             framework = self.runtime.framework if self.runtime else None
             made = parts.find(self.document, ("spec",), framework, self.identify, self._find_asked)
-            kept = self.memory[_PARTS] = (0, made)
-        found: Parts = kept[1]
+            self.memory[_PARTS] = (made,)
+        found: Parts = self.memory[_PARTS][0]
         return found
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """What changes with each change of this part, and of what is outside of all parts."""
+        places = self.parts.places if self.kind == "JobSet" else ()
+        return self.changes.state(places[self.part][0] if places else ())
 
     @property
     def views(self) -> tuple[Job, ...]:
         """The job once for each of its parts, so that what is done to one container is done to each."""
-        count = len(self.parts.places) if self.kind == "JobSet" else 1
-        return tuple(map(self.view, range(count))) if count > 1 else (self,)
+        if _VIEWS not in self.memory:
+            count = len(self.parts.places) if self.kind == "JobSet" else 1
+            self.memory[_VIEWS] = tuple(map(self.view, range(count))) if count > 1 else (self,)
+        return self.memory[_VIEWS]
 
     def view(self, part: int) -> Job:
         """Return the job as one of its parts sees it."""
         return dataclasses.replace(self, part=part)
-
-    def _place(self, part: int) -> pods.Place:
-        """Return the training container of a part; most changes touch other parts, so it is made once for many."""
-        found = self.parts.places[part]
-        return _still(self, (_PLACE, part), self.changes.state(found[0]), lambda: pods.place(self.document, *found))
 
     @property
     def network(self) -> Mapping[str, Any]:
@@ -193,13 +194,10 @@ class Job:
 
     def _find_asked(self) -> frozenset[str]:
         """Return the containers for which annotations around the replicated jobs ask for claims."""
-        if _ASKED not in self.memory:  # once: changes to the job do not change it
-            own, theirs = ((each or {}).get("metadata") or {} for each in (self.document, self.owner))
-            levels = [theirs.get("annotations") or {}, self.runtime.annotations if self.runtime else {}]
-            levels.insert(0 if self.owner is None else len(levels), own.get("annotations") or {})
-            self.memory[_ASKED] = (0, askings.read(levels) or frozenset())
-        found: frozenset[str] = self.memory[_ASKED][1]
-        return found
+        own, theirs = ((each or {}).get("metadata") or {} for each in (self.document, self.owner))
+        levels = [theirs.get("annotations") or {}, self.runtime.annotations if self.runtime else {}]
+        levels.insert(0 if self.owner is None else len(levels), own.get("annotations") or {})
+        return askings.read(levels) or frozenset()
 
     def annotation(self, key: str) -> tuple[str, str] | None:
         """Return (value, where it is written) of the nearest annotation: the job's, its TrainJob's, its runtime's."""
@@ -210,7 +208,7 @@ class Job:
         return None
 
     @property
-    @remembered_for_all
+    @once
     def _annotations(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
         """Annotations that there are, and where they are written, nearest first."""
         own, owners = ((each or {}).get("metadata") or {} for each in (self.document, self.owner))
@@ -222,129 +220,4 @@ class Job:
         return tuple(each for each in every if each[0])
 
 
-_PARTS, _PLACE, _ASKED = "parts", "place", "asked"
-_Found = TypeVar("_Found")
-
-
-def remembered_for_part(find: Callable[[Job], _Found]) -> Callable[[Job], _Found]:
-    """Compute once for each state of this part of a job and of what is outside of all parts, not of the others."""
-
-    @functools.wraps(find)
-    def look(job: Job) -> Any:
-        try:
-            return job.changes.known[find, job.part]
-        except KeyError:
-            pass
-        places = job.parts.places if job.kind == "JobSet" else ()
-        state = job.changes.state(places[job.part][0]) if places else job.changes.count
-        found = job.changes.known[find, job.part] = _still(job, (find, job.part), state, lambda: find(job))
-        return found
-
-    return look
-
-
-def remembered_for_place(find: Callable[[Job, pods.Place], _Found]) -> Callable[[Job, pods.Place], _Found]:
-    """Compute once for each state of one replicated job; what is returned depends on its container alone."""
-
-    @functools.wraps(find)
-    def look(job: Job, place: pods.Place) -> Any:
-        key = find, place.path
-        try:
-            return job.changes.known[key]
-        except KeyError:
-            pass
-        state = job.changes.state(place.path)
-        found = job.changes.known[key] = _still(job, key, state, lambda: find(job, place))
-        return found
-
-    return look
-
-
-def _still(job: Job, key: object, state: object, find: Callable[[], _Found]) -> _Found:
-    """Return what was found in this state of a part, which changes of others leave as it is; else find it again."""
-    kept = job.memory.get(key)
-    if kept is None or kept[0] != state:
-        kept = job.memory[key] = (state, find())
-    found: _Found = kept[1]
-    return found
-
-
-def followed(find: Callable[[Mapping[str, Any]], _Found]) -> Callable[[Job], tuple[_Found, ...]]:
-    """Compute for each replicated job of a JobSet; after changes, again only for those that they touched."""
-
-    @functools.wraps(find)
-    def look(job: Job) -> tuple[_Found, ...]:
-        every = (job.document.get("spec") or {}).get("replicatedJobs") or ()
-        return _follow(job, find, len(every), lambda index: find(every[index]), _index)
-
-    return look
-
-
-def follow_parts(
-    job: Job, key: object, find: Callable[[int], _Found], beside: tuple[object, ...] | None = None
-) -> tuple[_Found, ...]:
-    """Compute for each part of a training; after changes, again only for those that they touched.
-
-    So a change of one part costs the same however many parts there are.
-
-    Args:
-        job: a JobSet.
-        key: stands for what is found.
-        find: from the index of a part to what is found, which depends on that part and on what is outside of all parts.
-        beside: what else it depends on, for each part.
-    """
-    order = _order(job)
-    return _follow(job, key, len(order), find, order.get, beside)
-
-
-def _order(job: Job) -> Mapping[Path, int]:
-    if _ORDER not in job.memory:  # once, as the parts
-        job.memory[_ORDER] = (0, {path: index for index, (path, _) in enumerate(job.parts.places)})
-    order: Mapping[Path, int] = job.memory[_ORDER][1]
-    return order
-
-
-def _index(path: Path) -> int:
-    return int(path[-1])
-
-
-def _follow(  # noqa: PLR0913  # what, of how many, and how they are told apart
-    job: Job,
-    key: object,
-    count: int,
-    find: Callable[[int], _Found],
-    index: Callable[[Path], int | None],
-    beside: tuple[object, ...] | None = None,
-) -> tuple[_Found, ...]:
-    seen, kept = job.changes.count, job.memory.get((_FOLLOWED, key))
-    since, others = kept[0] if kept is not None else (0, None)
-    every: tuple[_Found, ...] = kept[1] if kept is not None else ()
-    touched = job.changes.touched(since)
-    if len(every) != count or () in touched:
-        stale = set(range(count))
-    else:
-        stale = {each for each in map(index, touched) if each is not None}
-        if beside is not None and beside is not others:
-            stale |= {each for each in range(count) if others is None or beside[each] != others[each]}
-    found = {each: find(each) for each in stale}
-    if len(every) != count:
-        every = tuple(map(found.__getitem__, range(count)))
-    elif new := {each: one for each, one in found.items() if every[each] is not one and every[each] != one}:
-        changed = list(every)
-        for each, one in new.items():
-            changed[each] = one
-        every = tuple(changed)
-    job.memory[_FOLLOWED, key] = ((seen, beside), every)
-    return every
-
-
-def keep(job: Job, key: object, state: object, find: Callable[[], _Found]) -> _Found:
-    """Compute once for each state that the caller names, such as a tuple that `follow_parts` returned."""
-    kept = job.memory.get((_KEPT, key))
-    if kept is None or (kept[0] is not state and kept[0] != state):
-        kept = job.memory[_KEPT, key] = (state, find())
-    found: _Found = kept[1]
-    return found
-
-
-_FOLLOWED, _ORDER, _KEPT = "followed", "order", "kept"
+_PARTS, _VIEWS = "parts", "views"

@@ -1,17 +1,19 @@
 """Memories: what is found out about a job is found once for each state of its document.
 
-A decision asks for the container, the launch and the topology of a job some hundred times.
+A decision asks for the container, the launch and the topology of a job some hundred times. `once` is for what a view of
+a job tells, `once_for_all` for what is the same in all its views, and `once_for_part` for what one part alone decides,
+which the changes of the other parts leave as it is.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from muster.strategies.changes.changes import Changes
 
-__all__ = ["remembered", "remembered_for_all"]
+__all__ = ["once", "once_for_all", "once_for_part"]
 
 
 class _Subject(Protocol):
@@ -23,12 +25,19 @@ class _Subject(Protocol):
     @property
     def part(self) -> int: ...
 
+    @property
+    def state(self) -> tuple[int, int]: ...
+
+    @property
+    def memory(self) -> dict[Any, tuple[Any, ...]]: ...
+
 
 _Job = TypeVar("_Job", bound=_Subject)
 _Found = TypeVar("_Found")
+_More = TypeVarTuple("_More")
 
 
-def remembered(find: Callable[[_Job], _Found]) -> Callable[[_Job], _Found]:
+def once(find: Callable[[_Job], _Found]) -> Callable[[_Job], _Found]:
     """Compute once for each state of a job; what is returned depends on the job alone, and nobody may change it."""
 
     @functools.wraps(find)
@@ -43,7 +52,7 @@ def remembered(find: Callable[[_Job], _Found]) -> Callable[[_Job], _Found]:
     return look
 
 
-def remembered_for_all(find: Callable[[_Job], _Found]) -> Callable[[_Job], _Found]:
+def once_for_all(find: Callable[[_Job], _Found]) -> Callable[[_Job], _Found]:
     """Do the same for what is the same for all parts of a job."""
 
     @functools.wraps(find)
@@ -54,5 +63,19 @@ def remembered_for_all(find: Callable[[_Job], _Found]) -> Callable[[_Job], _Foun
             pass
         found = job.changes.known[find] = find(job)
         return found
+
+    return look
+
+
+def once_for_part(find: Callable[[_Job, *_More], _Found]) -> Callable[[_Job, *_More], _Found]:
+    """Compute once for each state of a part; what is returned depends on the part and the further values alone."""
+
+    @functools.wraps(find)
+    def look(job: _Job, *more: *_More) -> Any:
+        key, state = (find, job.part, more), job.state
+        kept = job.memory.get(key)
+        if kept is None or kept[0] != state:
+            kept = job.memory[key] = (state, find(job, *more))
+        return kept[1]
 
     return look

@@ -17,7 +17,7 @@ from muster.strategies.documents.findings import Finding, quoted
 from muster.strategies.documents.paths import Absent, Path
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import containers, programs
-from muster.strategies.jobs.jobs import Job, remembered_for_all
+from muster.strategies.jobs.jobs import Job, once_for_all
 from muster.strategies.trainer import resources, runtime_patches
 
 __all__ = ["Template", "find_spec", "find_template", "is_of_job", "list_templates", "placed"]
@@ -108,7 +108,7 @@ class Template:
         return paths.field(self.document, path) if patched is None else paths.field(self.trainjob, patched)
 
 
-@remembered_for_all
+@once_for_all
 def list_templates(job: Job) -> Sequence[Template]:
     """Return the replicated jobs of a JobSet, or those that the JobSet of a TrainJob will have."""
     document, path = find_spec(job)

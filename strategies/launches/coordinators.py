@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from muster.strategies.documents import names, pods, quantities
 from muster.strategies.documents.findings import Finding, error, warning
-from muster.strategies.jobs.jobs import Job, follow_parts, remembered
+from muster.strategies.jobs.jobs import Job, once
 from muster.strategies.jobs.templates import find_spec
 from muster.strategies.launches import topologies
 
@@ -48,7 +48,7 @@ class Coordinator:
         return f"{self.host}:{self.port}"
 
 
-@remembered
+@once
 def find_coordinator(job: Job) -> Coordinator | None:
     """Return the coordinator; None when the job's name or its training container is not known yet.
 
@@ -83,11 +83,7 @@ def _chosen(job: Job) -> tuple[str, int, int] | None:
 
 def find_port(job: Job) -> int:
     """Return the port that rank 0 names, else that of any other member."""
-    world = job.world
-    if len(world) == 1:
-        port = _named_port(world[0])
-        return names.DEFAULT_PORT if port is None else port
-    every = follow_parts(job, find_port, lambda part: _named_port(job.world[part]))
+    every = map(_named_port, job.world)
     return next((port for port in every if port is not None), names.DEFAULT_PORT)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from muster.strategies.documents import pods
-from muster.strategies.jobs.jobs import Job
+from muster.strategies.jobs.jobs import Job, once
 from muster.strategies.launches import launches, shells
 from muster.strategies.launches.commands import Command
 from muster.strategies.launches.invocations import invoked
@@ -14,7 +14,6 @@ from muster.strategies.launches.words import Scope
 
 __all__ = ["Reader", "never_ends", "of_job", "runs_for_ever"]
 
-_KEY = "endless"
 _MOST_READ = 65_536
 _WORD = re.compile(r"[^A-Za-z_]+")
 _FOLLOWING = frozenset({"-f", "-F", "--follow", "--follow=name", "--follow=descriptor"})
@@ -50,12 +49,10 @@ class Reader:
         return self._known[line]
 
 
-def of_job(job: Job) -> Reader:
+@once
+def of_job(_job: Job) -> Reader:
     """Return the reader of a job, which all checks share."""
-    if _KEY not in job.memory:
-        job.memory[_KEY] = (Reader(),)
-    found: Reader = job.memory[_KEY][0]
-    return found
+    return Reader()
 
 
 def never_ends(container: pods.Container) -> bool:

@@ -1,7 +1,8 @@
 """Expansions: what becomes of a reference to a variable of the container, as far as the documents of a job tell.
 
-A launch holds `$(NAME)` for a variable, and `${NAME:-word}` for one with a default (`muster.strategies.launches.words`). Both
-mean the container's env, also where the shell has changed the variable since.
+A launch holds `$(NAME)` for a variable, and `${NAME:-word}` for one with a default
+(`muster.strategies.launches.words`). Both mean the container's env, also where the shell has changed the variable
+since.
 """
 
 from __future__ import annotations

@@ -1,23 +1,25 @@
 """Launches: what a container's command line starts, read without running it.
 
 The command never decides which strategy is used, but a strategy may only rewrite a command that it understands. `parse`
-names the launcher, its own options and the program behind it; an unknown launcher is `OTHER`. The options of each
-launcher are in `muster.strategies.launches.tables`, with their sources.
+names the launcher, its own options and the program behind it; an unknown launcher is `OTHER`. The options of torchrun
+and accelerate are in `upstream`, printed from their own parsers, those of the others in `launchers.json`.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from importlib import resources
 
-from muster.strategies.launches import tables
-from muster.strategies.launches.options import Table, split
+from muster.strategies import upstream
+from muster.strategies.launches.options import Table, split, table
 from muster.strategies.launches.statuses import Loss
 
-__all__ = ["MAX_WORDS", "SHELLS", "STRICT", "Launch", "Launcher", "parse", "program"]
+__all__ = ["MAX_WORDS", "SHELLS", "STRICT", "TRL_FLAGS", "Launch", "Launcher", "parse", "program"]
 
 
 class Launcher(Enum):
@@ -222,20 +224,30 @@ def _subcommands(launcher: Launcher) -> _Reader:
     return lambda head, words: _subcommand(launcher, head, words)
 
 
-_COUNTED = tuple({f"--{name[:3]}" for name in tables.TRL.counts})  # flags that are spelt with - or _ after that
+def _table(name: str, package: str = "") -> Table:
+    """Return the options of a launcher; `launchers.json` says where those of each are from."""
+    own = resources.files(__package__).joinpath("launchers.json")
+    text = upstream.text(package, "launchers.json") if package else own.read_text(encoding="utf-8")
+    entry = json.loads(text)[name]
+    return table(entry["options"], **entry.get("rules", {}))
+
+
+TRL_FLAGS = _table("trl", "accelerate")
+"""The flags of accelerate among those of `trl` that say where processes run (`trl/cli/`)."""
+_COUNTED = tuple({f"--{name[:3]}" for name in TRL_FLAGS.counts})  # flags that are spelt with - or _ after that
 
 
 def _trl(head: _Words, words: _Words) -> Launch:
     """Read `trl`: flags of accelerate stand anywhere among the script's (trl 1.16 `trl/cli/commands/training.py`)."""
     launch = _subcommand(Launcher.TRL, head, words)
     names = (word[2:].partition("=")[0].replace("-", "_") for word in launch.rest if word.startswith(_COUNTED))
-    if not any(name in tables.TRL.counts for name in names):
+    if not any(name in TRL_FLAGS.counts for name in names):
         return launch
-    found = split(tables.TRL, launch.rest)
+    found = split(TRL_FLAGS, launch.rest)
     return replace(
         launch,
-        values={name: value for name, value in found.values.items() if name in tables.TRL.counts},
-        repeated={name: values for name, values in found.repeated.items() if name in tables.TRL.counts},
+        values={name: value for name, value in found.values.items() if name in TRL_FLAGS.counts},
+        repeated={name: values for name, values in found.repeated.items() if name in TRL_FLAGS.counts},
     )
 
 
@@ -255,15 +267,15 @@ def _ray_job(head: _Words, words: _Words) -> Launch:
     return _RAY((*head, "submit"), words[1:]) if words[:1] == ("submit",) else _subcommand(Launcher.RAY, head, words)
 
 
-_ACCELERATE = _launcher(Launcher.ACCELERATE, tables.ACCELERATE, module="module")
-_COMPOSER = _launcher(Launcher.COMPOSER, tables.COMPOSER, module="module_mode")
-_DEEPSPEED = _launcher(Launcher.DEEPSPEED, tables.DEEPSPEED, module="module")
-_FABRIC = _launcher(Launcher.FABRIC, tables.FABRIC)
-_HOROVOD = _launcher(Launcher.MPI, tables.HOROVODRUN)
-_MPI = _launcher(Launcher.MPI, tables.MPIRUN)
-_RAY = _launcher(Launcher.RAY, tables.RAY_JOB_SUBMIT)
-_TORCHRUN = _launcher(Launcher.TORCHRUN, tables.TORCHRUN, module="module")
-_TUNE_RUN = _launcher(Launcher.TUNE, tables.TORCHRUN, module="module")
+_ACCELERATE = _launcher(Launcher.ACCELERATE, _table("launch", "accelerate"), module="module")
+_COMPOSER = _launcher(Launcher.COMPOSER, _table("composer"), module="module_mode")
+_DEEPSPEED = _launcher(Launcher.DEEPSPEED, _table("deepspeed"), module="module")
+_FABRIC = _launcher(Launcher.FABRIC, _table("fabric"))
+_HOROVOD = _launcher(Launcher.MPI, _table("horovodrun"))
+_MPI = _launcher(Launcher.MPI, _table("mpirun"))
+_RAY = _launcher(Launcher.RAY, _table("ray_job_submit"))
+_TORCHRUN = _launcher(Launcher.TORCHRUN, _table("torchrun", "torch"), module="module")
+_TUNE_RUN = _launcher(Launcher.TUNE, _table("torchrun", "torch"), module="module")
 _ACCELERATE_CLI = _commands(Launcher.ACCELERATE, {"launch": _ACCELERATE})
 _FABRIC_CLI = _commands(Launcher.FABRIC, {"run": _fabric_run})
 _PROGRAMS: Mapping[str, _Reader] = {
@@ -296,7 +308,7 @@ _MODULES: Mapping[str, _Reader] = {
     "horovod.runner.launch": _HOROVOD,
     "lightning.fabric.cli": _FABRIC_CLI,
     "lightning_fabric.cli": _FABRIC_CLI,
-    "torch.distributed.launch": _launcher(Launcher.TORCHRUN, tables.DISTRIBUTED_LAUNCH, module="module"),
+    "torch.distributed.launch": _launcher(Launcher.TORCHRUN, _table("distributed_launch", "torch"), module="module"),
     "torch.distributed.run": _torchrun,
     **dict.fromkeys(_TRL_MODULES, _trl),
 }

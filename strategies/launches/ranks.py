@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from muster.strategies.documents import names, pods
 from muster.strategies.documents.pods import EnvVar, Place
-from muster.strategies.jobs.jobs import Job, follow_parts, followed, keep, remembered_for_place
+from muster.strategies.jobs.jobs import Job, once_for_all, once_for_part
 from muster.strategies.launches import topologies
 from muster.strategies.launches.launches import Launch
 
@@ -26,7 +26,6 @@ __all__ = [
     "find_rank",
     "find_start",
     "is_a_sweep",
-    "shared_of_parts",
 ]
 
 Source = EnvVar
@@ -56,14 +55,13 @@ def find_rank(job: Job) -> Source | None:
     world = job.world
     if len(world) < 2:  # one alone
         return _rank(_shape(world[0].job), 0, (0, 0)) if world else None
-    shapes = _shapes(job)
-    every = keep(job, find_rank, shapes, lambda: _all_ranks(shapes, [int(place.job_path[-1]) for place in world]))
+    every = _all_ranks(_shapes(job), [int(place.job_path[-1]) for place in world])
     return every[job.part] if every else None
 
 
 def are_given(job: Job) -> bool:
     """Whether the job itself gives a rank to each of the nodes of several replicated jobs, by a flag or by env."""
-    return len(job.world) > 1 and not _counted(_all_given(job), job)[""]
+    return len(job.world) > 1 and "" not in _all_given(job)
 
 
 def are_shared(job: Job) -> bool:
@@ -71,7 +69,7 @@ def are_shared(job: Job) -> bool:
     place = job.container
     if job.kind == "TrainJob" or place is None or pods.replicas(place.job) * pods.at_once(place.job) != 1:
         return True
-    return len(job.world) > 1 and _counted(_all_given(job), job)[_given(job, place)] > 1
+    return len(job.world) > 1 and _all_given(job).count(_given(job)) > 1
 
 
 def is_a_sweep(place: Place, launch: Launch) -> bool:
@@ -80,17 +78,6 @@ def is_a_sweep(place: Place, launch: Launch) -> bool:
         return False
     sources = ((entry.get("valueFrom") or {}).get("fieldRef") or {} for entry in place.container.get("env") or ())
     return any(source.get("fieldPath") in _INDEXES for source in sources)
-
-
-def shared_of_parts(job: Job) -> tuple[bool, ...]:
-    """Return the same for each part of a training of several."""
-    given, sizes = _all_given(job), topologies.pods_of_parts(job)
-
-    def find() -> tuple[bool, ...]:
-        counts = _counted(given, job)
-        return tuple(size != 1 or counts[each] > 1 for each, size in zip(given, sizes, strict=True))
-
-    return keep(job, shared_of_parts, (given, sizes), find)
 
 
 def find_clash(job: Job, path: str) -> str:
@@ -119,10 +106,10 @@ def find_clash(job: Job, path: str) -> str:
 
 
 def _clash_of_rooms(job: Job, place: Place, key: str) -> str:
-    mine = _given(job, place) if len(job.world) > 1 else ""
+    mine = _given(job) if len(job.world) > 1 else ""
     if key in (_COMPLETION_INDEX, _JOB_INDEX) and mine:
-        for other in job.world:
-            if other.path != place.path and _given(job, other) == mine:
+        for other, given in zip(job.world, _all_given(job), strict=True):
+            if other.path != place.path and given == mine:
                 return f"starts at 0 in {place.job_name} and in {other.job_name}"
     return ""
 
@@ -140,20 +127,16 @@ def find_start(job: Job, path: str) -> int:
     return starts[first][0 if found[1] == _GLOBAL_INDEX else 1]
 
 
+@once_for_all
 def _all_given(job: Job) -> tuple[str, ...]:
     """Return the ranks that the parts of a training of several are given."""
-    return follow_parts(job, _given, lambda part: _given(job, job.world[part]))
+    return tuple(map(_given, job.views)) if len(job.world) > 1 else ()
 
 
-def _counted(given: Sequence[str], job: Job) -> Counter[str]:
-    """Return how many parts are given each rank."""
-    return keep(job, _counted, given, lambda: Counter(given))
-
-
-@remembered_for_place
-def _given(job: Job, place: Place) -> str:
-    """Return the rank that a container is given, "" for none; the text of one that is read from elsewhere."""
-    container = place.container
+@once_for_part
+def _given(job: Job) -> str:
+    """Return the rank that the container is given, "" for none; the text of one that is read from elsewhere."""
+    container: pods.Container = job.container.container if job.container else {}
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     entries = (pods.find_env(container.get("env"), name) for name in _GIVEN)
     found = (str(entry.get("value", entry.get("valueFrom"))) for entry in entries if entry is not None)
@@ -181,7 +164,9 @@ def _shape(job: Mapping[str, Any]) -> _Shape:
     )
 
 
-_shapes = followed(_shape)
+@once_for_all
+def _shapes(job: Job) -> list[_Shape]:
+    return list(map(_shape, (job.document.get("spec") or {}).get("replicatedJobs") or ()))
 
 
 def _all_ranks(shapes: Sequence[_Shape], parts: Sequence[int]) -> tuple[Source, ...] | None:

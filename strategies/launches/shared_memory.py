@@ -18,7 +18,7 @@ from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import sites, topologies, worlds
 from muster.strategies.launches.launches import Launch, Launcher
 
-__all__ = ["check", "judge"]
+__all__ = ["check", "judge", "room"]
 
 _PLACE = "/dev/shm"  # noqa: S108  # the folder that NCCL and torch themselves use
 _ITSELF = 64 * 1024**2
@@ -45,7 +45,7 @@ def check(job: Job) -> Iterator[Finding]:
 def judge(job: Job, processes: int, *, workers: bool = False) -> Iterator[Finding]:
     """Note the same of one container that is known to run so many processes with a GPU each."""
     place = job.container
-    if place is None or not (processes > 1 or workers) or _is_mounted(place):
+    if place is None or not (processes > 1 or workers) or (room(place) or _ITSELF + 1) > _ITSELF:
         return
     who = f"{processes} processes of each pod exchange data" if processes > 1 else "workers hand on loaded data"
     message = (
@@ -73,16 +73,14 @@ def _loads(launch: Launch) -> bool:
     return False
 
 
-def _is_mounted(place: pods.Place) -> bool:
-    """Whether a volume is at /dev/shm that holds more than a container has by itself, or the pod has its machine's."""
+def room(place: pods.Place) -> int | None:
+    """Return the bytes that fit into /dev/shm of a container; None for those of a machine, or where not known."""
     mounted, volumes = (_objects(each) for each in (place.container.get("volumeMounts"), place.pod_spec.get("volumes")))
     mount = mounts.holding(_PLACE, mounted)
     if mount is None:
-        return place.pod_spec.get("hostIPC") is True
-    limits = [
-        (each.get("emptyDir") or {}).get("sizeLimit") for each in volumes if each.get("name") == mount.get("name")
-    ]
-    return not any(0 < quantities.count(limit) <= _ITSELF for limit in limits)
+        return None if place.pod_spec.get("hostIPC") is True else _ITSELF
+    folder = next((each.get("emptyDir") for each in volumes if each.get("name") == mount.get("name")), None)
+    return quantities.count(folder.get("sizeLimit")) or None if isinstance(folder, dict) else None
 
 
 def _objects(value: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import names
 from muster.strategies.documents.paths import Path, field
 from muster.strategies.documents.pods import Container, EnvVar
-from muster.strategies.jobs.jobs import Job, remembered_for_part
+from muster.strategies.jobs.jobs import Job, once_for_part
 from muster.strategies.launches import environments, launches, readings
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.readings import Reading
@@ -122,7 +122,7 @@ _name = operator.methodcaller("get", "name")
 _text_of, _source_of = operator.methodcaller("get", "value"), operator.methodcaller("get", "valueFrom")
 
 
-@remembered_for_part
+@once_for_part
 def find_site(job: Job) -> Site | None:
     """Return the site of the training container; None for a JobSet without one."""
     return _of_jobset(job) if job.kind == "JobSet" else _of_trainjob(job)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from muster.strategies.claims import plans
 from muster.strategies.documents import names, pods, quantities
-from muster.strategies.jobs.jobs import Job, follow_parts, keep, remembered, remembered_for_part, remembered_for_place
+from muster.strategies.jobs.jobs import Job, once, once_for_all, once_for_part
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.platform import devices
 from muster.strategies.trainer import ml_policies, resources
@@ -81,7 +81,7 @@ class Topology:
         return self.devices.kind == "none"
 
 
-@remembered
+@once
 def read_topology(job: Job) -> Topology:
     """Return the topology that the job's documents mean, without the flags of its launcher."""
     return _of_trainjob(job) if job.kind == "TrainJob" else _of_jobset(job)
@@ -170,16 +170,13 @@ def sees_others(container: pods.Container) -> bool:
     return privileged or pods.find_env(container.get("env"), names.SHOWN_DEVICES) is not None
 
 
-@remembered
+@once
 def pods_of(job: Job) -> int:
     """Return the number of pods that train at once, whatever number of nodes their launch names."""
     if job.kind == "TrainJob":
         written, policy = job.trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
         return (policy.get("numNodes") or 1) if written is None else written
-    if len(job.world) < 2:  # one alone
-        return max(1, sum(map(_pods, job.world)))
-    each = pods_of_parts(job)
-    return keep(job, pods_of, each, lambda: max(1, sum(each)))
+    return max(1, sum(pods_of_parts(job) if len(job.world) > 1 else map(_pods, job.world)))
 
 
 def pods_of_replicated_job(job: Job, replicated: Mapping[str, Any]) -> int:
@@ -189,9 +186,10 @@ def pods_of_replicated_job(job: Job, replicated: Mapping[str, Any]) -> int:
     return pods.replicas(replicated) * pods.at_once(replicated)
 
 
+@once_for_all
 def pods_of_parts(job: Job) -> tuple[int, ...]:
     """Return the same for each part of a training of several."""
-    return follow_parts(job, pods_of_parts, lambda part: _pods(job.world[part]))
+    return tuple(map(_pods, job.world))
 
 
 def _pods(place: pods.Place) -> int:
@@ -200,10 +198,7 @@ def _pods(place: pods.Place) -> int:
 
 def take_turns(job: Job) -> bool:
     """Whether some pods of the training start only when others of the same Job have ended."""
-    if len(job.world) < 2:  # one alone
-        return any(pods.takes_turns(place.job) for place in job.world)
-    each = follow_parts(job, take_turns, lambda part: pods.takes_turns(job.world[part].job))
-    return keep(job, take_turns, each, lambda: any(each))
+    return any(pods.takes_turns(place.job) for place in job.world)
 
 
 def trainer_processes(job: Job) -> int | str:
@@ -267,14 +262,14 @@ def _of_jobset(job: Job) -> Topology:
         return Topology(1, 1, devices.Devices(0, "none"))
     found = _of_pod(job)
     counted, uneven = Topology(pods_of(job), 1, found), is_uneven(job)
-    written, per_node = _counts(job, place)
+    written, per_node = _counts(place)
     nodes, elastic = _nodes(written, counted)
     if per_node:
         return Topology(nodes, _processes(per_node, found), found, per_node.isdecimal(), elastic, uneven)
     return Topology(nodes, 1 if found.count == 0 else found.count, found, elastic=elastic, uneven=uneven)
 
 
-@remembered_for_part
+@once_for_part
 def _of_pod(job: Job) -> devices.Devices:
     claims = (job.container.pod_spec.get("resourceClaims") or ()) if job.container else ()
     return _devices_of(job, _resources(job), claims)
@@ -282,13 +277,19 @@ def _of_pod(job: Job) -> devices.Devices:
 
 def is_uneven(job: Job) -> bool:
     """Whether the replicated jobs of one training differ in the devices of their pods."""
-    if len(job.world) < 2:  # one alone
-        return False
-    each = follow_parts(job, own_devices, lambda part: own_devices(job, job.world[part]))
-    return keep(job, is_uneven, each, lambda: len(set(each)) > 1)
+    return len(job.world) > 1 and _differ(job)
 
 
-@remembered_for_place
+@once_for_all
+def _differ(job: Job) -> bool:
+    return len(set(map(_own_devices, job.views))) > 1
+
+
+@once_for_part
+def _own_devices(job: Job) -> devices.Devices | None:
+    return own_devices(job, job.container) if job.container else None
+
+
 def own_devices(job: Job, place: pods.Place) -> devices.Devices:
     """Return the devices that a container asks for itself, as the documents are, without claims that are planned."""
     own = place.container.get("resources") or {}
@@ -331,8 +332,7 @@ def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence
     return devices.seen(left, entries, known)
 
 
-@remembered_for_place
-def _counts(_job: Job, place: pods.Place) -> tuple[str, str]:
+def _counts(place: pods.Place) -> tuple[str, str]:
     """Return the texts of PET_NNODES and PET_NPROC_PER_NODE, "" for one that is missing."""
     env = place.container.get("env")
     return _written(env, names.PET_NNODES), _written(env, names.PET_NPROC_PER_NODE)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import beginning
 from muster.strategies.documents.quantities import whole
-from muster.strategies.jobs.jobs import Job, follow_parts, keep
+from muster.strategies.jobs.jobs import Job, once_for_part
 from muster.strategies.launches import (
     accelerate,
     accelerate_files,
@@ -26,7 +26,6 @@ from muster.strategies.launches import (
     ranks,
     sites,
     spawns,
-    tables,
     topologies,
 )
 from muster.strategies.launches.launches import Launch, Launcher
@@ -88,19 +87,9 @@ class World(NamedTuple):
 
 def find_world(job: Job) -> World | None:
     """Return the world of the job's training; None where no launch, or more than one kind of world, was read."""
-    return _of_parts(job) if len(job.world) > 1 else _of_part(job)
-
-
-def _of_parts(job: Job) -> World | None:
-    shared = ranks.shared_of_parts(job)
-    common = topologies.pods_of(job), topologies.is_uneven(job)
-    beside = keep(job, _of_parts, (common, shared), lambda: tuple((common, each) for each in shared))
-    every = follow_parts(job, _of_parts, lambda part: _of_part(job.view(part)), beside)
-    return keep(job, _one, every, lambda: _one(every))
-
-
-def _one(every: tuple[World | None, ...]) -> World | None:
-    """Return the world that all parts make, None where they differ or one cannot be seen."""
+    if len(job.world) < 2:
+        return _of_part(job)
+    every = [_of_part(each) for each in job.views]
     same = len({(each.nodes, each.processes) for each in every if each is not None}) == 1
     return every[0] if same and None not in every else None
 
@@ -109,14 +98,14 @@ def _of_part(job: Job) -> World | None:
     site = sites.find_site(job)
     if site is None or site.reading.unread:
         return None
-    topology, place = topologies.read_topology(job), job.container
-    touched = job.changes.state(place.path) if place is not None and job.kind == "JobSet" else len(job.changes)
-    state = touched, topology, ranks.are_shared(job)
-    kept = job.memory.get((_of_part, job.part))
-    if kept is None or kept[0] != state:  # few changes touch the other parts of a training
-        kept = job.memory[_of_part, job.part] = (state, _agreed(worlds_of(job, site, topology), topology))
-    found: World | None = kept[1]
-    return found
+    return _agreed_of(job, topologies.read_topology(job), ranks.are_shared(job))
+
+
+@once_for_part
+def _agreed_of(job: Job, topology: Topology, _shared: bool) -> World | None:
+    """Return the world of a part; whether its rank is that of others decides what its env says."""
+    site = sites.find_site(job)
+    return None if site is None else _agreed(worlds_of(job, site, topology), topology)
 
 
 def _agreed(every: list[World], topology: Topology) -> World | None:
@@ -389,7 +378,7 @@ def _with_settings(launch: Launch, values: Mapping[str, str]) -> tuple[Mapping[s
     at = launch.rest.index("--config") if "--config" in launch.rest[:-1] else None
     name = "" if at is None else launch.rest[at + 1]
     found = accelerate_files.read(launch.written[name], name) if name in launch.written else None
-    held = {key: value for key, value in (found or {}).items() if key in tables.TRL.counts}
+    held = {key: value for key, value in (found or {}).items() if key in launches.TRL_FLAGS.counts}
     if found is None or any(not isinstance(value, str) or "$" in value for value in held.values()):
         return values, launch.rest
     return {**held, **values}, (*launch.rest[:at], *launch.rest[(at or 0) + 2 :])

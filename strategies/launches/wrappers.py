@@ -1,26 +1,105 @@
 """Wrappers: programs that start the program behind them, such as `uv run`, `env` and `tini --`.
 
 Each is peeled with its own options, so that the first word behind them is the program and never the value of an option.
-An option that is not known here may take a value or not; then what the wrapper starts is not read. `wrapper_tables`
-has the options.
+An option that is not known here may take a value or not; then what the wrapper starts is not read. `wrappers.json` has
+the options, from `--help` of coreutils, util-linux, strace and uv, and the manual pages or documentation of the others.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import TypedDict, cast
 
 from muster.strategies.launches import launches, quotes
 from muster.strategies.launches.launches import Launcher
-from muster.strategies.launches.options import Options, split
-from muster.strategies.launches.wrapper_tables import GDB, MODULES, PROGRAMS, SCRIPTS, Wrapper
+from muster.strategies.launches.options import Options, Table, split, table
 
 __all__ = ["Peeled", "known", "peel"]
 
 _NICENESS = re.compile(r"-\d+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """How one wrapper is called.
+
+    Attributes:
+        options: its options.
+        under: its subcommand, one of these; empty for none.
+        before: its options in front of the subcommand.
+        skips: words between its options and the program: the duration of `timeout`.
+        needs: the word that must stand before the program: `--`.
+        assigns: whether NAME=value may stand before the program.
+        python: `all` where what it starts is a file or a module of Python, `files` where a word that ends with .py is.
+        text: full name of an option whose value is a text for a shell.
+        text_only: whether without that option it starts no program.
+        keeps: full name of the option without which it takes variables away; "" where it keeps them.
+        clears: full name of the switch with which it takes variables away, as a word `-` does; "" where none does.
+        skipped: what the words between its options and the program match, "" where that is not known; what they are.
+        detaches: full names of switches with which it does not wait for what it starts; empty where it always waits.
+        prefixed: whether the program may have a prefix `NAME:`.
+        joined: whether its words are one text for a shell.
+    """
+
+    options: Table
+    under: tuple[str, ...] = ()
+    before: Table = field(default_factory=lambda: table(""))
+    skips: int = 0
+    needs: str = ""
+    assigns: bool = False
+    python: str = ""
+    text: str = ""
+    text_only: bool = False
+    keeps: str = ""
+    clears: str = ""
+    skipped: tuple[str, str] = ("", "")
+    detaches: tuple[str, ...] = ()
+    prefixed: bool = False
+    joined: bool = False
+
+
+class _Data(TypedDict):
+    programs: Mapping[str, Mapping[str, object]]
+    modules: Mapping[str, str | Mapping[str, object]]
+    scripts: Sequence[str]
+
+
+@functools.cache
+def _data() -> _Data:
+    text = resources.files(__package__).joinpath("wrappers.json").read_text(encoding="utf-8")
+    return cast("_Data", json.loads(text))
+
+
+@functools.cache
+def _programs() -> Mapping[str, Mapping[str, object]]:
+    return {name: entry for names, entry in _data()["programs"].items() for name in names.split()}
+
+
+@functools.cache
+def _program_wrapper(name: str) -> Wrapper | None:
+    entry = _programs().get(name)
+    return _made(entry) if entry is not None else None
+
+
+@functools.cache
+def _module_wrapper(name: str) -> Wrapper | None:
+    entry = _data()["modules"].get(name)
+    return _program_wrapper(entry) if isinstance(entry, str) else _made(entry) if entry is not None else None
+
+
+def _made(entry: Mapping[str, object]) -> Wrapper:
+    """Return a wrapper as `wrappers.json` has it; options are a text of `options.table`, rules of it stand beside."""
+    found: dict[str, object] = {name: tuple(each) if isinstance(each, list) else each for name, each in entry.items()}
+    for name in ("options", "before"):
+        found[name] = table(str(entry.get(name, "")), **cast("dict[str, bool]", found.pop(f"{name}_rules", {})))
+    return Wrapper(**found)  # type: ignore[arg-type]  # each member of the file is one of its attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +131,7 @@ class Peeled:
 
 def known(word: str) -> bool:
     """Tell whether a program is a wrapper."""
-    return launches.program(word) in PROGRAMS or launches.program(word) == "busybox"
+    return launches.program(word) in _programs() or launches.program(word) == "busybox"
 
 
 def peel(words: Sequence[str]) -> Peeled | None:
@@ -62,13 +141,14 @@ def peel(words: Sequence[str]) -> Peeled | None:
         return Peeled(name, tuple(words[1:]))
     if name == "runuser" and not any(word.startswith(("-u", "--user")) for word in words):
         name = "su"  # its other form
-    wrapper = PROGRAMS.get(name)
+    wrapper = _program_wrapper(name)
     if wrapper is not None:
         return _open(name, wrapper, words[1:], ("python",))
     if name.startswith("python") and (launch := launches.parse(words)).launcher is Launcher.PYTHON:
-        if launch.module and launch.target in MODULES:
-            return _open(launch.target, MODULES[launch.target], launch.rest, launch.head)
-        if not launch.module and launches.program(launch.target) in SCRIPTS:
+        module = _module_wrapper(launch.target) if launch.module else None
+        if module is not None:
+            return _open(launch.target, module, launch.rest, launch.head)
+        if not launch.module and launches.program(launch.target) in _data()["scripts"]:
             return Peeled(name, (launch.target, *launch.rest))
     return None
 
@@ -77,7 +157,7 @@ def _open(name: str, wrapper: Wrapper, words: Sequence[str], interpreter: tuple[
     if wrapper.under:
         found = split(wrapper.before, words)
         if name == "uv" and found.rest[:2] == ("tool", "run"):
-            return _open("uv tool run", PROGRAMS["uvx"], found.rest[2:], interpreter)
+            return _open("uv tool run", _made(_programs()["uvx"]), found.rest[2:], interpreter)
         if not found.rest or found.rest[0] not in wrapper.under:
             return None
         name, words = f"{name} {found.rest[0]}", found.rest[1:]
@@ -91,7 +171,7 @@ def _behind(name: str, wrapper: Wrapper, words: Sequence[str], interpreter: tupl
         return Peeled(name, unread=f"{name} has an option that Muster does not know: {quotes.flag(lost)}")
     cleared = bool({"ignore_environment", wrapper.clears} & set(found.values)) or bool(wrapper.clears and "-" in words)
     cleared = cleared or bool(wrapper.keeps and wrapper.keeps not in found.values)
-    detached = not wrapper.detaches.isdisjoint(found.values)
+    detached = not found.values.keys().isdisjoint(wrapper.detaches)
     peeled = Peeled(name, cleared=cleared, caveat=_caveat(name, wrapper, found), detached=detached)
     if wrapper.text and wrapper.text in found.values:
         return replace(peeled, text=found.values[wrapper.text])
@@ -132,7 +212,7 @@ def _program(peeled: Peeled, wrapper: Wrapper, found: Options, interpreter: tupl
 def _fault(name: str, wrapper: Wrapper, rest: Sequence[str]) -> str:
     """Return why a wrapper starts nothing, by the word that stands where it needs another."""
     form, what = wrapper.skipped
-    if form is None or not rest or "$" in rest[0] or form.fullmatch(rest[0]):
+    if not form or not rest or "$" in rest[0] or re.fullmatch(form, rest[0]):
         return ""
     return f"{name} has {quotes.program(rest[0])} where {what} stands, so it starts nothing"
 
@@ -155,7 +235,7 @@ def _after(name: str, wrapper: Wrapper, words: Sequence[str]) -> Peeled:
     if wrapper.needs in words:
         return Peeled(name, tuple(words[words.index(wrapper.needs) + 1 :]))
     found = split(wrapper.options, words)
-    if wrapper is GDB or found.unknown or not found.rest:
+    if wrapper.needs == "--args" or found.unknown or not found.rest:
         return Peeled(name, unread=f"{name} has no {wrapper.needs} before the program")
     return Peeled(name, found.rest)
 

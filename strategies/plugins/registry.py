@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from muster.strategies.plugins import old_name
 from muster.strategies.plugins.protocols import FrameworkStrategy
 
 __all__ = ["ENTRY_POINT_GROUP", "PluginError", "PluginImportError", "Registered", "Registry", "strategy"]
@@ -127,6 +128,7 @@ class Registry:
         for decorated in _decorated:
             registry.register(decorated())
         if plugins:
+            old_name.allow()
             for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)):
                 registry.register(_loaded(point), _origin(point))
         return registry

@@ -1,4 +1,4 @@
-"""Recipes and configs of torchtune 0.6.1, chosen as Trainer's torch plugin chooses them.
+"""Recipes and configs of torchtune, chosen as Trainer's torch plugin chooses them.
 
 Source: trainer v2.3.0 `pkg/runtime/framework/plugins/torch/torchtune.go` (getRecipeAndConfig, validateTorchTune);
 `tests/golden/torchtune` compares with what that code answers. The model is part of the runtime's name:
@@ -7,9 +7,11 @@ Source: trainer v2.3.0 `pkg/runtime/framework/plugins/torch/torchtune.go` (getRe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
+
+from muster.strategies import upstream
 
 __all__ = [
     "IMMUTABLE",
@@ -34,26 +36,8 @@ MODELS = frozenset({"llama3_2/1B", "llama3_2/3B", LLAMA3_3_70B, QWEN2_5_1_5B})
 IMMUTABLE = frozenset({"output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir"})
 """Config items that the runtime sets and a job may not."""
 
-RECIPES = {
-    **dict.fromkeys(
-        (
-            *("full_finetune_single_device", "lora_finetune_single_device", "lora_dpo_single_device"),
-            *("ppo_full_finetune_single_device", "knowledge_distillation_single_device", "generate"),
-            *("dev/generate_v2", "eleuther_eval", "quantize"),
-        ),
-        False,
-    ),
-    **dict.fromkeys(
-        (
-            *("full_finetune_distributed", "lora_finetune_distributed", "lora_dpo_distributed", "full_dpo_distributed"),
-            *("dev/lora_finetune_distributed_multi_dataset", "dev/generate_v2_distributed"),
-            *("dev/early_exit_finetune_distributed", "qat_distributed", "qat_lora_finetune_distributed"),
-            "knowledge_distillation_distributed",
-        ),
-        True,
-    ),
-}
-"""The recipes of torchtune 0.6.1 and whether each takes torchrun (`_recipe_registry.py`, `supports_distributed`)."""
+RECIPES = cast("Mapping[str, bool]", upstream.data("torchtune", "recipes"))
+"""The recipes of torchtune and whether each takes torchrun (`_recipe_registry.py`, `supports_distributed`)."""
 
 Tunes = Literal["values", "names", "nothing"]
 _FULL, _LORA, _QLORA = "full", "lora", "qlora"

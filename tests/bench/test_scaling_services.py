@@ -27,7 +27,7 @@ def lab(tmp_path, monkeypatch):
     }
     path = where.configs / "muster.yaml"
     path.write_text(yaml.safe_dump(config))
-    command = (sys.executable, "-m", "muster.webhook", "serve", "--config", str(path))
+    command = (sys.executable, "-m", "muster", "serve", "--config", str(path))
     processes.Component("muster", command, (("PYTHONPATH", str(places.REPOSITORY)),)).save(where)
     started, start = [], processes.start
 

@@ -45,10 +45,10 @@ def muster(capsys, monkeypatch):
 
 @pytest.fixture
 def process(tmp_path):
-    """Run `python -m muster.webhook ARGS`, or a program text, in a process of its own and in an empty folder."""
+    """Run `python -m muster ARGS`, or a program text, in a process of its own and in an empty folder."""
 
     def run(*args, stdin=b"", program=None, env=()):
-        command = [sys.executable, "-c", program] if program else [sys.executable, "-m", "muster.webhook"]
+        command = [sys.executable, "-c", program] if program else [sys.executable, "-m", "muster"]
         return subprocess.run(
             [*command, *map(str, args)],
             input=stdin,

@@ -212,7 +212,7 @@ def _interruptible():
 @contextlib.contextmanager
 def started(*args, stdin=subprocess.DEVNULL):
     """Run `muster audit ARGS` in a process of its own, which is ended with the context."""
-    command = [sys.executable, "-m", "muster.webhook", "audit", *map(str, args)]
+    command = [sys.executable, "-m", "muster", "audit", *map(str, args)]
     out = subprocess.PIPE
     with subprocess.Popen(
         command,
@@ -266,7 +266,7 @@ def test_a_reader_that_closes_its_pipe_ends_the_command_quietly(write, action):
 
 
 def test_an_output_that_cannot_be_written_is_not_taken_for_the_log(log):
-    command = [sys.executable, "-m", "muster.webhook", "audit", "ls", str(log)]
+    command = [sys.executable, "-m", "muster", "audit", "ls", str(log)]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, cwd=ROOT, text=True, check=False)
     assert (done.returncode, "cannot be read" in done.stderr) == (2, False)
@@ -410,6 +410,6 @@ def test_a_pipe_that_stands_where_the_log_should_be_is_said_and_not_waited_for(m
 
 
 def test_what_a_shell_opens_for_the_command_is_read_like_stdin(log):
-    command = ["bash", "-c", f'"{sys.executable}" -m muster.webhook audit verify <(cat "{log}.1" "{log}")']
+    command = ["bash", "-c", f'"{sys.executable}" -m muster audit verify <(cat "{log}.1" "{log}")']
     done = subprocess.run(command, capture_output=True, cwd=ROOT, text=True, check=False)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "the chain is intact")

@@ -37,7 +37,7 @@ def command(tmp_path):
     """A folder with a program `muster`, which runs this checkout."""
     program = tmp_path / "runner" / "muster" / "bin" / "muster"
     program.parent.mkdir(parents=True)
-    python = f"PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -m muster.webhook"
+    python = f"PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -m muster"
     program.write_text(f'#!/bin/sh\n{python} "$@"\n')
     program.chmod(0o755)
     return program.parent

@@ -24,7 +24,7 @@ from muster.webhook.cli import main
 with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.suppress(SystemExit):
     main.main(sys.argv[1:])
 print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
-print(" ".join(sorted(name for name in sys.modules if name.startswith("webhook."))))
+print(" ".join(sorted(name for name in sys.modules if name.startswith("muster.webhook."))))
 """
 
 
@@ -74,7 +74,7 @@ def test_the_version_needs_no_more_than_the_parser(process):
         "muster.webhook.cli.arguments",
         "muster.webhook.cli.problems",
     }
-    assert not packages & {"yaml", "orjson", "strategies"}
+    assert not packages & {"yaml", "orjson"}
 
 
 def test_the_version_is_printed(process):
@@ -156,7 +156,7 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path, size):
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "muster.webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
+        [sys.executable, "-m", "muster", "render", "-f", str(tmp_path / "jobs.yaml")],
         stdout=writing,
         stderr=subprocess.PIPE,
         check=False,
@@ -170,7 +170,7 @@ def test_output_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "jobs.yaml").write_bytes(JOB)
     with (tmp_path / "jobs.yaml").open("rb") as read_only:
         done = subprocess.run(
-            [sys.executable, "-m", "muster.webhook", "render", "-f", str(tmp_path / "jobs.yaml")],
+            [sys.executable, "-m", "muster", "render", "-f", str(tmp_path / "jobs.yaml")],
             stdout=read_only,
             stderr=subprocess.PIPE,
             check=False,
@@ -182,7 +182,7 @@ def test_output_that_cannot_be_written_is_an_error(tmp_path):
 def test_ctrl_c_ends_the_command_quietly(tmp_path):
     fifo = tmp_path / "endless"
     os.mkfifo(fifo)
-    command = [sys.executable, "-m", "muster.webhook", "check", "-f", str(fifo)]
+    command = [sys.executable, "-m", "muster", "check", "-f", str(fifo)]
     with (
         subprocess.Popen(
             command,
@@ -200,7 +200,7 @@ def test_ctrl_c_ends_the_command_quietly(tmp_path):
 def test_a_server_that_is_told_to_end_while_it_starts_ends_then(tmp_path):
     """As the first process of a container, where a signal without a handler is lost."""
     with subprocess.Popen(
-        [sys.executable, "-m", "muster.webhook", "serve", "--config", str(tmp_path / "missing.yaml")],
+        [sys.executable, "-m", "muster", "serve", "--config", str(tmp_path / "missing.yaml")],
         stderr=subprocess.PIPE,
         env=ENVIRONMENT,
         preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN),  # noqa: PLW1509  # as the kernel does there

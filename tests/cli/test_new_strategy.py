@@ -51,7 +51,7 @@ def test_it_is_installed_and_its_tests_pass_and_muster_finds_it(package, tmp_pat
     plain = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-W", "error", "-c", os.devnull]
     plain += ["-o", "asyncio_default_fixture_loop_scope=function"]
     assert "7 passed" in ran([sys.executable, "-m", "pytest", *plain, "--rootdir", tested, tested], tmp_path, site)
-    listed = json.loads(ran([sys.executable, "-m", "muster.webhook", "strategies", "ls", "-o", "json"], tmp_path, site))
+    listed = json.loads(ran([sys.executable, "-m", "muster", "strategies", "ls", "-o", "json"], tmp_path, site))
     (found,) = (each for each in listed if each["framework"] == NAME)
     assert found["schema"] == "muster.dev/strategies/v1"
     assert found["origin"] == f"muster-strategy-{NAME} 0.1.0"

@@ -74,7 +74,7 @@ def folder(tmp_path, write):
     write("review.json", review(jobs.two_nodes()))
     link = chain.Chain()
     write("audit.log", b"".join(link.seal(record(number)) for number in range(3)))
-    programs = write("bin/muster", f'#!/bin/sh\nexec "{sys.executable}" -m muster.webhook "$@"\n')
+    programs = write("bin/muster", f'#!/bin/sh\nexec "{sys.executable}" -m muster "$@"\n')
     programs.chmod(0o755)
     return tmp_path
 

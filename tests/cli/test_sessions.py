@@ -25,7 +25,7 @@ def without(monkeypatch, name):
     monkeypatch.setattr(importlib.util, "find_spec", lambda each: None if each == name else real("json"))
 
 
-@pytest.mark.parametrize("name", ["sessions", "tinker", "zstandard"])
+@pytest.mark.parametrize("name", ["muster.sessions", "tinker", "zstandard"])
 @pytest.mark.parametrize("words", [["ls"], ["--help"], []])
 def test_without_its_extra_one_sentence_says_what_to_install(monkeypatch, capsys, name, words):
     without(monkeypatch, name)

@@ -43,7 +43,7 @@ class _Log:
         return True
 
 
-def _cases(loop):
+def cases(loop):
     metrics = Metrics()
     admission = handlers.Admission(
         partial(_same, Policy()), Resolver(reviews.reader(), None, metrics), _Log(), metrics, (1, 60.0)
@@ -96,7 +96,7 @@ def figures():
     found = {}
     # Not asyncio.Runner, which does more where nobody ignores SIGINT.
     with contextlib.closing(asyncio.new_event_loop()) as loop:
-        for name, call in _cases(loop):
+        for name, call in cases(loop):
             for _ in range(_WARM):
                 call()
             bytecodes, calls = _counted(call)

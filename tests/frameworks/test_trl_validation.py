@@ -37,11 +37,11 @@ FAULTS = {
         "--load_in_8bit",
         "trl/quantisation",
     ),
-    "LoRA without PEFT": ("--lora_r 8", "spec.trainer.args[2]", "--lora_r", "trl/peft"),
+    "LoRA without PEFT": ("--lora_r 8", "spec.trainer.args[2]", "--lora_r 8", "trl/peft"),
     "LoRA with PEFT switched off": (
         "--use_peft false --lora_alpha=8",
         "spec.trainer.args[4]",
-        "--lora_alpha",
+        "--lora_alpha 8",
         "trl/peft",
     ),
     "DoRA without PEFT": ("--use_dora", "spec.trainer.args[2]", "--use_dora", "trl/peft"),

@@ -1,14 +1,14 @@
 """vllm: the attention heads of models, by the names under which they are published.
 
 The numbers of the models that litgpt 0.5.13 has (`litgpt/config.py`, n_head and n_query_groups) were compared with it;
-those of Qwen2, Llama 4, the larger DeepSeek, gpt-oss and GLM are from the sources that `heads.py` names.
+those of Qwen2, Llama 4, the larger DeepSeek, gpt-oss and GLM are from the sources that `model_shapes.py` names.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from muster.strategies.frameworks.vllm import heads
+from muster.strategies.frameworks.vllm import model_shapes
 
 HEADS = {
     (4, 1): "google/gemma-3-1b-it",
@@ -66,13 +66,13 @@ NAMED = [(model, each) for each, models in HEADS.items() for model in models.spl
 
 @pytest.mark.parametrize(("model", "wanted"), NAMED, ids=[model for model, _ in NAMED])
 def test_the_heads_of_known_models_are_known(model, wanted):
-    known = heads.find(model)
+    known = model_shapes.find(model)
     assert (known.query, known.key_value) == wanted
 
 
 def test_every_model_of_the_table_is_looked_up_above():
     names = [model.rstrip("/").rpartition("/")[2] for model, _ in NAMED]
-    unseen = [each.pattern for each, _ in heads._PATTERNS if not any(each.match(name) for name in names)]
+    unseen = [each.pattern for each, _ in model_shapes._tables()[0] if not any(each.match(name) for name in names)]
     assert unseen == []
 
 
@@ -84,10 +84,14 @@ UNKNOWN = """
 
 @pytest.mark.parametrize("model", ["", *UNKNOWN.split()])
 def test_a_name_that_only_begins_alike_is_unknown(model):
-    assert heads.find(model) is None
+    assert model_shapes.find(model).query == 0
+
+
+def shape(query, key_value):
+    return model_shapes.Shape("m", query, key_value, None, is_dense=None, is_latent=False)
 
 
 def test_key_value_heads_are_divided_or_repeated():
-    assert [size for size in range(1, 9) if heads.Heads(24, 8).allow(size)] == [1, 2, 4, 8]
-    assert [size for size in range(1, 9) if heads.Heads(40, 10).allow(size)] == [1, 2, 5]
-    assert [size for size in range(1, 33) if heads.Heads(32, 8).allow(size)] == [1, 2, 4, 8, 16, 32]
+    assert [size for size in range(1, 9) if shape(24, 8).allows(size)] == [1, 2, 4, 8]
+    assert [size for size in range(1, 9) if shape(40, 10).allows(size)] == [1, 2, 5]
+    assert [size for size in range(1, 33) if shape(32, 8).allows(size)] == [1, 2, 4, 8, 16, 32]

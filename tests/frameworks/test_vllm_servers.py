@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.strategies.documents.findings import Severity
-from muster.strategies.frameworks.vllm import flags, parsing
+from muster.strategies.frameworks.vllm import serve_arguments, vllm_flags
 from muster.strategies.launches import readings
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.readings import Reading
@@ -52,30 +52,30 @@ READ = {
 
 @pytest.mark.parametrize(("line", "values"), READ.values(), ids=READ)
 def test_flags_are_read_by_every_spelling(line, values):
-    parsed = parsing.parse(line.split())
+    parsed = serve_arguments.parse(line.split())
     assert (parsed.values, parsed.faults, parsed.unknown, parsed.positionals) == (values, [], [], [])
 
 
 def test_a_switch_and_its_negation_are_one_flag_and_the_last_wins():
-    parsed = parsing.parse(["--enable-lora", "--no-enable-lora", "--no-async-scheduling"])
+    parsed = serve_arguments.parse(["--enable-lora", "--no-enable-lora", "--no-async-scheduling"])
     assert (parsed.values, parsed.off) == ({}, {"enable-lora", "async-scheduling"})
     assert [given.value for given in parsed.given["enable-lora"]] == ["", "no"]
-    assert parsing.differ(parsed.given["enable-lora"])
+    assert serve_arguments.differ(parsed.given["enable-lora"])
 
 
 def test_a_value_that_only_the_pod_knows_is_never_judged():
-    parsed = parsing.parse(["m", "--port", "$(PORT)", "--dtype=$DTYPE", "--port", "1", "$(EXTRA)"])
+    parsed = serve_arguments.parse(["m", "--port", "$(PORT)", "--dtype=$DTYPE", "--port", "1", "$(EXTRA)"])
     assert parsed.faults == []
-    assert not any(parsing.differ(every) for every in parsed.given.values())
+    assert not any(serve_arguments.differ(every) for every in parsed.given.values())
     assert parsed.opaque == [(6, "$(EXTRA)")]
 
 
 def test_the_table_says_which_version_it_is_of():
-    assert flags.version() == "0.31.0"
-    assert flags.elsewhere("--swap-space")[0] == "0.8.5"
-    assert flags.elsewhere("--no-enable-prompt-adapter") == ["0.8.5"]
+    assert vllm_flags.version() == "0.31.0"
+    assert vllm_flags.elsewhere("--swap-space")[0] == "0.8.5"
+    assert vllm_flags.elsewhere("--no-enable-prompt-adapter") == ["0.8.5"]
     with pytest.raises(KeyError):
-        flags.known("--swap-space")
+        vllm_flags.known("--swap-space")
 
 
 # --- unknown, wrong, repeated ---------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def test_a_member_of_json_is_no_json_itself():
 
 def test_a_size_that_the_user_wrote_is_compared_with_the_heads():
     (finding,) = judged(f"vllm serve {SEVEN} -tp 8", count=8)
-    assert (finding.severity, finding.rule, finding.value) == (WARNING, "vllm/heads", 8)
+    assert (finding.severity, finding.rule, finding.value) == (WARNING, "vllm/heads", "--tensor-parallel-size 8")
     assert "set --tensor-parallel-size 4 and --data-parallel-size 2" in finding.message
     assert told(f"vllm serve {SEVEN} -tp 8 --config f.yaml", count=8) == []
 
@@ -546,7 +546,7 @@ def test_the_module_does_not_speak_grpc_and_the_grpc_server_is_left_alone():
 
 @pytest.fixture
 def inside(monkeypatch):
-    """Let a command line be read as these launches, as `muster.strategies.launches.readings` reads wrappers and shells."""
+    """Let a command line be read as these launches, as `launches.readings` reads wrappers and shells."""
 
     def read(*texts, certain=True, unread=()):
         each = (text.split() for text in texts)

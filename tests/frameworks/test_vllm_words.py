@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.strategies.documents.findings import Severity
-from muster.strategies.frameworks.vllm import models
+from muster.strategies.frameworks.vllm import model_shapes
 from tests.frameworks.builders import enforce, found, gpus, jobset, replicated_job
 
 OURS, THEIRS = "registry.example/muster-dev/vllm:0.1.0", "registry.example/them/vllm:1"
@@ -84,7 +84,7 @@ LENGTHS = {
 
 @pytest.mark.parametrize(("model", "length"), LENGTHS.items())
 def test_the_longest_context_is_known_of_names_of_which_all_sizes_have_it(model, length):
-    assert models.context(model) == length
+    assert model_shapes.find(model).context == length
 
 
 @pytest.mark.parametrize(

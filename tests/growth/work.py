@@ -19,7 +19,7 @@ import types
 
 __all__ = ["COUNTED", "install", "work"]
 
-COUNTED = ("strategies", "muster.webhook.admission")
+COUNTED = ("muster.strategies", "muster.webhook.admission")
 """Packages whose work is counted."""
 
 _PER_STEP = 8  # characters that a copy or a comparison of text handles in the time of one step

@@ -19,7 +19,8 @@ from tests.manifests import bases, files
 from tests.packaging import renders
 
 ACTION = bases.ROOT / "actions" / "check"
-CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "certs", "kube", "muster", "strategies", "webhook")
+ROOMS = ("certs", "kube", "sessions", "strategies", "webhook")
+CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "muster", *ROOMS)
 TLS = ("Secret", "muster-tls")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -31,14 +32,21 @@ def pip(*arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def copied(names, target):
+    """Copy files and folders of the checkout, links as links."""
+    for name in names:
+        path = bases.ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, target / name, symlinks=True)
+        else:
+            shutil.copy(path, target / name)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """Built from a copy, since a build leaves folders in its sources."""
     sources, out = tmp_path_factory.mktemp("sources"), tmp_path_factory.mktemp("wheel")
-    for name in CONTEXT:
-        path = bases.ROOT / name
-        copy = shutil.copytree if path.is_dir() else shutil.copy
-        copy(path, sources / name)
+    copied(CONTEXT, sources)
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", out, sources)
     (made,) = out.iterdir()
     return made
@@ -131,10 +139,7 @@ def test_a_plain_install_reads_clusters_too(plain, arguments):
 def test_the_action_installs_muster_from_its_own_repository(tmp_path):
     repository = tmp_path / "repository"
     repository.mkdir()
-    for name in (*CONTEXT, "actions"):
-        path = bases.ROOT / name
-        copy = shutil.copytree if path.is_dir() else shutil.copy
-        copy(path, repository / name)
+    copied((*CONTEXT, "actions"), repository)
     action = kubeyaml.load((ACTION / "action.yml").read_text(encoding="utf-8"))
     step = next(each for each in action["runs"]["steps"] if each["name"] == "Install Muster")
     environment = {
@@ -192,6 +197,16 @@ def test_it_holds_the_manifests_that_the_installer_applies_and_the_doctor_expect
     base = [*bases.FOLDER.glob("*.yaml"), *files.FOLDER.glob("overlays/*/rbac-*.yaml")]
     runtimes = (files.FOLDER / "runtimes").glob("*.yaml")
     assert packed == {f"base/{path.name}" for path in base} | {f"runtimes/{path.name}" for path in runtimes}
+
+
+def test_it_holds_each_module_and_each_file_of_data_once_and_no_package_but_muster(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        packed = [name for name in archive.namelist() if not name.startswith("muster_admission-")]
+    listed = subprocess.run(
+        [str(shutil.which("git")), "ls-files", "muster", *ROOMS], cwd=bases.ROOT, capture_output=True, check=True
+    )
+    there = {name for name in listed.stdout.decode().split() if (bases.ROOT / name).is_file()}
+    assert sorted(packed) == sorted(f"muster/{name.removeprefix('muster/')}" for name in there)
 
 
 @pytest.mark.parametrize("kind", STARTERS)

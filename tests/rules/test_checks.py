@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.strategies import Finding, Severity, error, warning
-from muster.strategies.documents import findings, paths, pods, runtimes, shapes, trainjobs
+from muster.strategies.documents import decoding, findings, paths, pods, runtimes, trainjobs
 from muster.webhook.cluster.memory import InMemoryReader
 from muster.webhook.cluster.overlay import Overlay
 from tests.support import admissions, jobs
@@ -171,7 +171,7 @@ def test_a_member_of_another_type_is_found_by_its_field(path, value, wanted):
     for part in path[:-1]:
         node = node[part]
     node[path[-1]] = value
-    (found,) = shapes.check(jobset)
+    (found,) = decoding.check(jobset)
     assert found.message == wanted
     assert found.field.startswith(paths.field(jobset, path))
 
@@ -205,27 +205,27 @@ def test_a_number_with_a_fraction_is_of_the_wrong_type_everywhere(kind, place):
     document = 1.5
     for part in reversed(path):
         document = [document] if part == 0 else {part: document}
-    assert [each.field for each in shapes.check(document, kind)] == [paths.field(document, path)]
+    assert [each.field for each in decoding.check(document, kind)] == [paths.field(document, path)]
 
 
 def test_an_object_or_a_list_of_the_wrong_type_is_not_quoted_because_it_may_hold_a_secret():
     jobset = jobs.make_jobset()
     jobset["metadata"]["name"] = {"env": [{"name": "A", "value": "kept-to-itself"}]}
-    (found,) = shapes.check(jobset)
+    (found,) = decoding.check(jobset)
     assert "kept-to-itself" not in str(found)
 
 
 def test_documents_as_they_are_shipped_have_their_shape():
     for runtime in jobs.shipped_runtimes().values():
-        assert shapes.check(runtime) == []
-    assert shapes.check(jobs.make_jobset()) == []
-    assert shapes.check(jobs.make_trainjob(command=["a"])) == []
+        assert decoding.check(runtime) == []
+    assert decoding.check(jobs.make_jobset()) == []
+    assert decoding.check(jobs.make_trainjob(command=["a"])) == []
 
 
 def test_an_object_of_a_kind_that_muster_does_not_read_has_any_shape():
-    assert shapes.check({"kind": "Pod", "spec": 5}) == []
-    assert shapes.check({"spec": 5}) == []
-    assert shapes.check({"kind": "Pod", "spec": 5}, "TrainJob")[0].field == "spec"
+    assert decoding.check({"kind": "Pod", "spec": 5}) == []
+    assert decoding.check({"spec": 5}) == []
+    assert decoding.check({"kind": "Pod", "spec": 5}, "TrainJob")[0].field == "spec"
 
 
 # --- where things are -------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ async def test_an_https_request_gets_the_bytes_that_muster_review_prints(running
     _, call = running
     body = orjson.dumps(review())
     status, answered = await call("POST", "/mutate/trainjobs", data=body, headers=JSON)
-    command = [sys.executable, "-m", "muster.webhook", "review"]
+    command = [sys.executable, "-m", "muster", "review"]
     printed = await asyncio.to_thread(subprocess.run, command, input=body, capture_output=True, check=True, cwd=ROOT)
     assert status == 200
     assert b"JSONPatch" in answered
@@ -175,7 +175,7 @@ async def test_a_service_without_a_certificate_says_what_to_configure(tmp_path, 
 
 def started(path):
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "muster.webhook", "serve", "--config", str(path)]
+    command = [sys.executable, "-m", "muster", "serve", "--config", str(path)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
 
 

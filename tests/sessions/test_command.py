@@ -12,7 +12,7 @@ from tests.sessions.gateways import ROOT
 def muster(*words, cwd=ROOT):
     code = f"import sys; from muster.webhook.cli.main import main; sys.exit(main({list(words)!r}))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-P", "-c", code]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
 
 
@@ -28,9 +28,9 @@ def test_the_command_becomes_the_program_with_its_output_and_exit_code(tmp_path)
 
 
 def test_a_folder_of_that_name_where_it_is_called_is_not_run(tmp_path):
-    trap = tmp_path / "sessions" / "cli"
+    trap = tmp_path / "muster" / "sessions" / "cli"
     trap.mkdir(parents=True)
-    for each in (trap.parent / "__init__.py", trap / "__init__.py", trap / "__main__.py"):
+    for each in (*(folder / "__init__.py" for folder in (trap, *trap.parents[:2])), trap / "__main__.py"):
         each.write_text("print('trapped')")
     made = muster("sessions", "keys", "create", "a", "--root", str(tmp_path / "state"), cwd=tmp_path)
     assert (made.returncode, made.stdout[:4], made.stderr) == (0, "tml-", "")

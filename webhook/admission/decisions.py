@@ -19,7 +19,7 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.checks.jobs import check_immutable, check_job
 from muster.strategies.checks.roles import Nodes, check_roles
 from muster.strategies.checks.updates import check_update
-from muster.strategies.documents import findings, names, shapes
+from muster.strategies.documents import decoding, findings, names
 from muster.strategies.documents.findings import Finding
 from muster.strategies.jobs.jobs import MOST_TOGETHER, Job
 from muster.strategies.launches import kinds
@@ -95,7 +95,7 @@ def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: P
     grown = policy.budget.wide.grown
     if budgets.check(request.document, grown) or budgets.check(request.old or {}, grown):
         return _left_alone(request)
-    misfits = shapes.check(request.document, request.kind)
+    misfits = decoding.check(request.document, request.kind)
     if request.phase == "mutate":
         return _restored(request, misfits)
     return _update_checked(request, cluster, policy, misfits)
@@ -179,7 +179,7 @@ def _beyond(request: reviews.Request, cluster: readers.ClusterReader, policy: Po
 
 
 def _looked_at(request: reviews.Request, cluster: documents.Measured, policy: Policy) -> Decision:
-    misfits = shapes.check(request.document, request.kind)
+    misfits = decoding.check(request.document, request.kind)
     governor, problem = governors.look(request, cluster, policy.profiles, readable=not misfits)
     case = _Case(request, policy, governor)
     if case.mode is Mode.OFF:
@@ -293,7 +293,7 @@ def _update_checked(
 ) -> Decision:
     """An UPDATE is only checked for what it changes: an admitted job must be able to suspend, resume and end."""
     changes = Changes(request.document)
-    misfits = misfits or shapes.check(request.old or {}, request.kind)
+    misfits = misfits or decoding.check(request.old or {}, request.kind)
     if misfits or _is_deleted(request.document):
         return Decision(request, "allowed", changes=changes)
     found = list(check_update(request.kind, request.old or {}, request.document))

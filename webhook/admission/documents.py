@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.strategies.documents import shapes
+from muster.strategies.documents import decoding
 from muster.strategies.documents.findings import Finding
 from muster.strategies.platform import devices, placements
 from muster.webhook.admission import budgets
@@ -106,7 +106,7 @@ def read(ref: readers.Ref, cluster: readers.ClusterReader) -> Mapping[str, Any] 
         UnreadableError: it does not have the shape of its kind.
     """
     document = cluster.get(ref)
-    misfits = [] if document is None else shapes.check(document, ref.kind)
+    misfits = [] if document is None else decoding.check(document, ref.kind)
     if misfits:
         raise UnreadableError(f"{ref}: {misfits[0]}; correct it")
     return document
@@ -119,7 +119,7 @@ def nodes(cluster: readers.ClusterReader, role: placements.Role) -> Iterator[pla
     nodes, because they only lead to advice, and the scheduler decides.
     """
     for document in cluster.every("Node", role.node_labels) or ():
-        if not shapes.check(document, "Node"):
+        if not decoding.check(document, "Node"):
             yield placements.node(document)
 
 

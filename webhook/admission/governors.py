@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.strategies.claims.requests import is_of
-from muster.strategies.documents import names, pods, shapes, trainjobs
+from muster.strategies.documents import decoding, names, pods, trainjobs
 from muster.strategies.documents.pods import CLAIM_SOURCES
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import parts
@@ -106,7 +106,7 @@ def outline(request: reviews.Request, cluster: readers.ClusterReader) -> Governo
     with contextlib.suppress(readers.SnapshotInvalid, UnreadableError):
         label = _namespace_label(request.namespace, heads)
         head = outlines.outline(request.document)
-        if not shapes.check(head, request.kind):
+        if not decoding.check(head, request.kind):
             runtime, owner = _governing(dataclasses.replace(request, document=head), heads)
     return Governor(runtime, owner, label)
 

@@ -24,7 +24,7 @@ def outline(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return kind, name, uid, owners, the labels of framework and mode, and the reference to a runtime.
 
     Args:
-        document: any JSON object; what it has in another shape is left as it is, for `shapes.check` to find.
+        document: any JSON object; what it has in another shape is left as it is, for `decoding.check` to find.
     """
     metadata, spec = document.get("metadata"), document.get("spec")
     taken = {"kind": document.get("kind"), "metadata": metadata, "spec": spec}

@@ -1,7 +1,7 @@
 """The policy: the settings of the platform for all decisions, as one immutable value.
 
-The configuration file (`muster.webhook.configs`) becomes a `Policy`; tests and the CLI make one directly. A reload replaces
-the whole value between two requests.
+The configuration file (`muster.webhook.configs`) becomes a `Policy`; tests and the CLI make one directly. A reload
+replaces the whole value between two requests.
 """
 
 from __future__ import annotations

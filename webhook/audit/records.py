@@ -37,8 +37,8 @@ __all__ = [
 
 SCHEMA: Final = "muster.dev/audit/v1"
 BOOKKEEPING: Final = frozenset({"core/applied"})
-"""Rules of changes in which Muster stores its own memory (`muster.strategies.changes.restores`); notices for people omit these
-changes. The rule is written out here, so that who only writes a log needs nothing of the domain."""
+"""Rules of changes in which Muster stores its own memory (`muster.strategies.changes.restores`); notices for people
+omit these changes. The rule is written out here, so that who only writes a log needs nothing of the domain."""
 
 # The second argument of Annotated is the regular expression that `schemas.check` uses.
 Time: TypeAlias = Annotated[str, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from muster.strategies.documents import shapes
+from muster.strategies.documents import decoding
 from muster.webhook import manifests
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import kinds, memory, readers
@@ -122,5 +122,5 @@ def _misfit(source: Source) -> str:
     kind = kinds.kind_of(source.document)
     if kind is not None and kind.suffix:
         return "" if isinstance(source.document.get("data") or {}, dict) else "data: must be an object"
-    found = shapes.check(source.document)
+    found = decoding.check(source.document)
     return str(found[0]) if found else ""

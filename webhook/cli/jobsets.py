@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from muster.strategies.documents import shapes
+from muster.strategies.documents import decoding
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.trainer import predictions
 from muster.webhook.cli import problems, wording
@@ -30,7 +30,7 @@ def follow(case: Case, setup: Setup) -> Case | None:
         return None
     name = predictions.job_name(case.document)
     runtime = _runtime(case, name, setup)
-    if runtime is None or shapes.check(runtime.document) or _is_given(name, case.namespace, setup):
+    if runtime is None or decoding.check(runtime.document) or _is_given(name, case.namespace, setup):
         return None
     try:
         predicted = predictions.predict(case.document, runtime, case.namespace)

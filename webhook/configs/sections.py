@@ -59,7 +59,7 @@ _Limit = Annotated[int, pydantic.Field(ge=16, le=10_000_000)]
 
 
 class Budget(models.Model):
-    """How large a document may be before Muster reads it; `muster.webhook.admission.budgets.Budget` explains each limit."""
+    """How large a document may be before Muster reads it; `admission.budgets.Budget` explains each limit."""
 
     nesting: Annotated[int, pydantic.Field(ge=32, le=150)] = budgets.Budget.nesting
     values: _Limit = budgets.Budget.values

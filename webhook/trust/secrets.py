@@ -1,8 +1,8 @@
 """The Secret with the shared authorities: every replica reads it, and a replica writes what the Secret lacks.
 
 Every write is a creation or a replacement of the version that was read, so of two writers one gets a conflict. Since
-authorities are only ever added (`muster.certs.rings`), that writer only has to read again and join. A Secret that was deleted
-comes back with the same authorities as long as one replica runs.
+authorities are only ever added (`muster.certs.rings`), that writer only has to read again and join. A Secret that was
+deleted comes back with the same authorities as long as one replica runs.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def _shown(space: Space, config: Mapping[str, Any]) -> dict[str, Any]:
     command = [
         sys.executable,
         "-m",
-        "muster.webhook",
+        "muster",
         "claims",
         "-o",
         "json",

@@ -112,7 +112,7 @@ def log() -> Path:
 
 def verified(log: Path) -> tuple[int, str]:
     """Run `muster audit verify`; return its exit code and what it found."""
-    command = [sys.executable, "-m", "muster.webhook", "audit", "verify", str(log)]
+    command = [sys.executable, "-m", "muster", "audit", "verify", str(log)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY)
     return done.returncode, done.stdout + done.stderr
 

@@ -98,7 +98,7 @@ def page(kubectl: Kubectl, home: Space, tmp_path_factory: pytest.TempPathFactory
             [
                 sys.executable,
                 "-m",
-                "muster.webhook",
+                "muster",
                 *words,
                 "--port",
                 str(port),

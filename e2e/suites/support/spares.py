@@ -75,7 +75,7 @@ class Spare:
         (self._folder / "muster.yaml").write_text(yaml.safe_dump(self._whole_config()))
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "muster.webhook", "serve", "--config", str(self._folder / "muster.yaml")],
+                [sys.executable, "-m", "muster", "serve", "--config", str(self._folder / "muster.yaml")],
                 cwd=REPOSITORY,
                 stdout=subprocess.DEVNULL,
                 stderr=log,

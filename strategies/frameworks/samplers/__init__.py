@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from muster.strategies.frameworks.samplers.strategy import SampledTRLStrategy
+from muster.strategies.frameworks.samplers.sampled_strategy import SampledTRLStrategy
 
 __all__ = ["SampledTRLStrategy"]

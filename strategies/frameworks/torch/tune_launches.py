@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from muster.strategies.documents.findings import Finding, beginning, error, warning
-from muster.strategies.frameworks.torch import tune_configs, tune_overrides
+from muster.strategies.frameworks.torch import tune_settings
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import sites, topologies
 from muster.strategies.launches.guesses import Guesses
@@ -76,15 +76,13 @@ def check_names(job: Job) -> Iterator[Finding]:
         name = launch.target
         if is_run(launch) and not any("$" in word for word in launch.rest):
             configs, others = _split(launch.rest)
-            for word, message in tune_configs.unknown(configs[0] if configs else "", others):
+            for word, message in tune_settings.unknown(configs[0] if configs else "", others):
                 yield warning(_place(site, launch, word), word, message, rule=_CONFIG_RULE)
         if not is_run(launch) or not _MODULE.fullmatch(name) or len(name) > _LONGEST or name in recipes.RECIPES:
             continue
         meant = _NAMES.closest(name)
         if meant is not None:
-            message = (
-                f"is not a recipe of torchtune 0.6.1, which would start a module of this name; did you mean {meant}?"
-            )
+            message = f"is not a recipe of torchtune, which would start a module of this name; did you mean {meant}?"
             yield warning(_place(site, launch, name), name, message, rule="torchtune/recipe-path")
 
 
@@ -178,10 +176,8 @@ def _overrides(launch: Launch, topology: Topology) -> Iterator[_Fault]:
     configs, others = _split(launch.rest)
     launched = topologies.launched(topology, launch)
     ranks = launched.world_size if recipes.RECIPES[launch.target] else 1
-    for word, message in tune_overrides.faults(launch.target, configs[0] if configs else "", others, ranks):
-        yield word, word, message, "torchtune/override"
-    for word, message in tune_configs.faults(launch.target, configs[0] if configs else "", others):
-        yield word, word, message, _CONFIG_RULE
+    for word, message, rule in tune_settings.faults(launch.target, configs[0] if configs else "", others, ranks):
+        yield word, word, message, rule
 
 
 _ODD = "a recipe takes only key=value behind its config, with one =, and ends with an error; correct it"

@@ -7,14 +7,14 @@ command lines.
 from __future__ import annotations
 
 import functools
-import json
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Literal, TypeAlias, TypedDict, cast
 
+from muster.strategies import upstream
 from muster.strategies.launches.guesses import Guesses
+from muster.strategies.rules import Value
 
 __all__ = [
     "FlagSpec",
@@ -45,7 +45,7 @@ class _Entry(TypedDict, total=False):
     spellings: list[str]
     choices: list[str]
     bare: bool
-    default: object
+    default: Value
 
 
 class _Table(TypedDict):
@@ -77,7 +77,7 @@ class FlagSpec:
     nargs: Nargs
     kind: str
     choices: tuple[str, ...] = ()
-    default: object = None
+    default: Value = None
     bare: bool = True
 
 
@@ -117,10 +117,8 @@ class Flags:
         return self.spellings[start:end]
 
 
-@functools.cache
 def _table() -> _Table:
-    text = resources.files(__package__).joinpath("flags.json").read_text(encoding="utf-8")
-    return cast("_Table", json.loads(text))
+    return cast("_Table", upstream.data("trl", "flags"))
 
 
 @functools.cache

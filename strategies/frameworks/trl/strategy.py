@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import names, pods
+from muster.strategies.documents import loose, names, pods
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections
 from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
 from muster.strategies.frameworks.trl import (
     conflicts,
-    credentials,
     flags,
     invocations,
     launch_plans,
@@ -95,13 +94,10 @@ class TRLStrategy(TorchFamily):
             yield error(place, quotes.command(site.argv), plan.message, rule="trl/launch")
         parsed = parsing.parse(found.method, found.args)
         yield from conflicts.check(found, parsed, site, job)
-        yield from validation.check(found, parsed, site, _circumstances(job, site))
-        yield from outputs.check(
-            job, parsed.values.get("output_dir"), validation.place(found, parsed, site, "output_dir")
-        )
-        yield from credentials.check(
-            job, parsed.values, site.variables, f"{site.place}.{'args' if site.args else 'command'}"
-        )
+        around = replace(_circumstances(job, site), brings_keys=_brings_keys(job))
+        yield from validation.check(found, parsed, site, around)
+        word = parsed.places.get("output_dir", 0) + len(site.argv) - len(found.args)
+        yield from outputs.check(job, parsed.values.get("output_dir"), site.locate(word))
 
 
 def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
@@ -151,6 +147,14 @@ def _circumstances(job: Job, site: sites.Site, launch: Launch | None = None) -> 
         own_image=job.brings_image,
         alone=len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) < 2,
     )
+
+
+def _brings_keys(job: Job) -> bool:
+    """Whether a whole ConfigMap or Secret, or a volume of keys, may give the training a key of a service."""
+    if job.container is None or job.container.container.get("envFrom"):
+        return True
+    volumes = loose.mappings(job.container.pod_spec.get("volumes"))
+    return any(each.get(kind) is not None for each in volumes for kind in ("secret", "projected", "csi"))
 
 
 def _ranks(job: Job) -> int | None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from muster.strategies.frameworks.vllm.strategy import VLLMStrategy
+from muster.strategies.frameworks.vllm.vllm_strategy import VLLMStrategy
 
 __all__ = ["VLLMStrategy"]

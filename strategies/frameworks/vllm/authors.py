@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from muster.strategies.frameworks.vllm.parsing import Given
-from muster.strategies.frameworks.vllm.servers import Form, Server
+from muster.strategies.frameworks.vllm.serve_arguments import Given
+from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches.sites import Site
 

@@ -1,9 +1,9 @@
-"""Prints strategies/frameworks/trl/flags.json from the installed TRL: run by a python that has trl, never imported.
+"""Prints `flags.json` of strategies/upstream/trl from the installed TRL: run by a python that has trl, never imported.
 
 The table is read out of the parsers that `trl <method>`, the training scripts and `accelerate launch` build themselves,
 so an upgrade of TRL shows up as a diff of one line per flag instead of as a job that is refused or let through wrongly.
 
-    $MUSTER_TRL_PYTHON tests/contract/trl/generate.py > strategies/frameworks/trl/flags.json
+    $MUSTER_TRL_PYTHON tests/contract/trl/generate.py > strategies/upstream/trl/<version>/flags.json
 """
 
 from __future__ import annotations

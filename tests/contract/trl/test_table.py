@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 
 import pytest
 
+from muster.strategies import upstream
 from muster.strategies.frameworks.trl import flags
 
 FIND = "import importlib.util as u, json, sys; print(json.dumps([bool(u.find_spec(n)) for n in sys.argv[1:]]))"
@@ -21,7 +21,7 @@ def flat(value, path=()):
 
 @pytest.fixture(scope="module")
 def committed():
-    return resources.files("muster.strategies.frameworks.trl").joinpath("flags.json").read_text(encoding="utf-8")
+    return upstream.text("trl", "flags.json")
 
 
 @pytest.fixture(scope="module")

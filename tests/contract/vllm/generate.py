@@ -1,9 +1,9 @@
-"""Prints strategies/frameworks/vllm/flags.json from the installed vLLM: run by a python that has vllm, never imported.
+"""Prints strategies/upstream/vllm/VERSION/flags.json from the installed vLLM; run by a python that has vllm.
 
 The table is read out of the parser that `vllm serve` and its module build themselves, so an upgrade of vLLM shows up as
 a diff of one line per flag instead of as a server that is refused or let through wrongly.
 
-    $MUSTER_VLLM_PYTHON tests/contract/vllm/generate.py > strategies/frameworks/vllm/flags.json
+    $MUSTER_VLLM_PYTHON tests/contract/vllm/generate.py > strategies/upstream/vllm/VERSION/flags.json
 """
 
 from __future__ import annotations

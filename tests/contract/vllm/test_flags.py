@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from importlib import resources
 
 import pytest
 
-from muster.strategies.frameworks.vllm import flags, parsing
+from muster.strategies import upstream
+from muster.strategies.frameworks.vllm import serve_arguments, vllm_flags
 
 pytestmark = pytest.mark.thorough
 
@@ -27,7 +27,7 @@ LEFT_OUT = {"help", "config", "optimization-level", "model", "lora-modules"}
 
 
 def test_the_table_is_the_one_of_the_installed_vllm(run_with_vllm):
-    committed = resources.files("muster.strategies.frameworks.vllm").joinpath("flags.json").read_text(encoding="utf-8")
+    committed = upstream.text("vllm", "flags.json")
     ours, theirs = json.loads(committed), json.loads(generated := run_with_vllm("generate.py"))
     names = ours["flags"].keys() | theirs["flags"].keys()
     moved = sorted(name for name in names if ours["flags"].get(name) != theirs["flags"].get(name))
@@ -37,8 +37,8 @@ def test_the_table_is_the_one_of_the_installed_vllm(run_with_vllm):
 
 def a_flag(rng):
     """A known flag in one of its spellings, now and then cut short, with as many values as it likes or not."""
-    spelling = rng.choice(flags._spellings())
-    spec = flags.known(spelling)
+    spelling = rng.choice(vllm_flags._spellings())
+    spec = vllm_flags.known(spelling)
     if spec.kind not in JUDGED or spec.name in LEFT_OUT:
         return []
     if rng.random() < 0.2:
@@ -82,7 +82,7 @@ def both(run_with_vllm):
 
 
 def test_what_vllm_refuses_is_a_finding_and_nothing_else_is(both):
-    wrong = [(line, theirs) for line, theirs in both[0] if ("error" in theirs) != refuses(parsing.parse(line))]
+    wrong = [(line, theirs) for line, theirs in both[0] if ("error" in theirs) != refuses(serve_arguments.parse(line))]
     assert not wrong, json.dumps(wrong[:20])
     assert sum("error" in theirs for _, theirs in both[0]) > CASES / 10
 
@@ -91,7 +91,7 @@ def test_values_are_those_that_vllm_reads(both):
     for line, theirs in (*both[0], *both[1]):
         if "error" in theirs:
             continue
-        parsed = parsing.parse(line)
+        parsed = serve_arguments.parse(line)
         given = {name.replace("-", "_") for name in (*parsed.values, *parsed.off)}
         seen = {name for name, value in theirs.items() if name not in {"subparser", "model_tag"} and value != []}
         assert given == seen, line
@@ -99,7 +99,7 @@ def test_values_are_those_that_vllm_reads(both):
             line
         )
         for name in parsed.values:
-            value, kind = theirs[name.replace("-", "_")], flags.known(f"--{name}").kind
+            value, kind = theirs[name.replace("-", "_")], vllm_flags.known(f"--{name}").kind
             if kind == "int":
                 assert int(parsed.values[name]) == value, line
         assert all(theirs[name.replace("-", "_")] is False for name in parsed.off), line
@@ -114,7 +114,7 @@ def test_the_modules_take_a_model_that_they_do_not_read(run_with_vllm):
 
 
 def test_members_and_words_of_json_that_vllm_refuses_are_those_that_the_table_lacks(run_with_vllm):
-    table = {name: flags.known(f"--{name}").members for name in sorted(flags.structured())}
+    table = {name: vllm_flags.known(f"--{name}").members for name in sorted(vllm_flags.structured())}
     lines = [["m", f"--{name}", json.dumps({"zzz": 1})] for name in table]
     lines += [
         ["m", f"--{name}", json.dumps({each: "zzz"})] for name, held in table.items() for each in held if held[each]

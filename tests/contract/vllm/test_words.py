@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from muster.strategies.frameworks.vllm import flags
+from muster.strategies import upstream
+from muster.strategies.frameworks.vllm import vllm_flags
 from tests.contract.vllm import words
 
 pytestmark = pytest.mark.thorough
@@ -16,11 +16,9 @@ pytestmark = pytest.mark.thorough
 
 def test_the_words_of_the_supported_version_are_those_of_the_installed_vllm(run_with_vllm):
     root = Path(run_with_vllm("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    table = json.loads(
-        resources.files("muster.strategies.frameworks.vllm").joinpath("words.json").read_text(encoding="utf-8")
-    )
+    table = json.loads(upstream.text("vllm", "words.json"))
     ours = {
-        flag: {word for word, known in table[flag].items() if flags.version() in known}
+        flag: {word for word, known in table[flag].items() if vllm_flags.version() in known}
         for flag in table
         if flag != "env"
     }

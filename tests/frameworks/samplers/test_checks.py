@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from muster.strategies.frameworks.samplers.strategy import SampledTRLStrategy
+from muster.strategies.frameworks.samplers.sampled_strategy import SampledTRLStrategy
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.platform.supplies import Supply
 from tests.frameworks.builders import enforce, found, gpus, job_of, jobset_of
@@ -260,7 +260,7 @@ def test_what_is_wrong_with_the_runtime_is_told_at_the_jobs_runtime():
     (only,) = found("trl", document, governing)
     assert (only.field, only.value) == ("spec.runtimeRef.name", "runtime")
     assert only.message.startswith(
-        "in this runtime, replicated job sampler, args: '--host': the sampler answers its own"
+        "in this runtime, replicated job sampler, args: the sampler answers its own"
     )
 
 

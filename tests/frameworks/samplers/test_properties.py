@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.strategies.frameworks.samplers.strategy import SampledTRLStrategy
+from muster.strategies.frameworks.samplers.sampled_strategy import SampledTRLStrategy
 from muster.strategies.frameworks.trl.strategy import TRLStrategy
 from tests.frameworks import test_trl_properties as trl
 from tests.frameworks.builders import job_of, jobset_of

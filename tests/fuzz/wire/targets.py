@@ -115,7 +115,7 @@ def _address(folder):
 @contextlib.asynccontextmanager
 async def _running(folder, words):
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
-        process = subprocess.Popen([sys.executable, "-m", "muster.webhook", *words], stdout=out, stderr=err, cwd=ROOT)  # noqa: ASYNC220  # it starts at once, and nothing else runs yet
+        process = subprocess.Popen([sys.executable, "-m", "muster", *words], stdout=out, stderr=err, cwd=ROOT)  # noqa: ASYNC220  # it starts at once, and nothing else runs yet
     try:
         yield process
     finally:

@@ -15,7 +15,7 @@ __all__ = ["DECISIONS", "STARTERS", "meant", "parser"]
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser; after parsing, `command` names the module of `muster.webhook.cli.commands` that does the work."""
+    """Return the parser; after parsing, `command` names the module of `commands` that does the work."""
     top = Parser(
         prog=_program(),
         description="Check and correct Kubeflow TrainJobs and JobSets without a cluster, and operate Muster.",

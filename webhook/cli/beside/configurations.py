@@ -19,7 +19,7 @@ from muster.strategies.frameworks.trl import flags as trl_flags
 from muster.strategies.frameworks.trl import invocations
 from muster.strategies.frameworks.trl import parsing as of_trl
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
-from muster.strategies.frameworks.vllm import servers
+from muster.strategies.frameworks.vllm import vllm_servers
 from muster.strategies.launches import launches, readings, spawns
 from muster.strategies.launches.invocations import invoked
 from muster.strategies.launches.launches import Launch, Launcher
@@ -237,8 +237,8 @@ def _flags(launch: Launch, text: str) -> Sequence[str] | None:
     found = read(text)
     if found is None:
         return None
-    if servers.starts(launch):
-        server = servers.of_launch(launch)
+    if vllm_servers.starts(launch):
+        server = vllm_servers.of_launch(launch)
         taken = {*server.parsed.values, *server.parsed.off} if server is not None else set()
         return [word for key, value in found.items() if _dashed(key) not in taken for word in _of_vllm(key, value)]
     script = invocations.within(launch)

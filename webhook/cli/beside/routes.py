@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from muster.strategies.documents.findings import Finding, warning
 from muster.strategies.documents.pods import EnvVar
-from muster.strategies.frameworks.vllm import probes, servers
+from muster.strategies.frameworks.vllm import health_probes, vllm_servers
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
 from muster.strategies.launches import readings
@@ -48,8 +48,8 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
 def _listens(held: Held) -> int | None:
     """Return the port of the only server that a container starts, None where it is not known."""
     launch = readings.read(held.command).only if held.command else None
-    server = servers.of_launch(launch, cast("Sequence[EnvVar]", held.env)) if launch is not None else None
-    return probes.port(server) if server is not None and server.certain and not server.open else None
+    server = vllm_servers.of_launch(launch, cast("Sequence[EnvVar]", held.env)) if launch is not None else None
+    return health_probes.port(server) if server is not None and server.certain and not server.open else None
 
 
 def _targets(service: Mapping[str, Any], held: Held, job: Job) -> Sequence[int]:

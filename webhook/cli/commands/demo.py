@@ -67,7 +67,7 @@ def _called() -> str:
     if program.name.startswith("kubectl-muster"):
         return "kubectl muster"
     if program.name == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -m muster.webhook"
+        return f"{shlex.quote(sys.executable)} -m muster"
     found = shutil.which(program.name)
     if found and Path(found).resolve() == program.resolve():
         return program.name

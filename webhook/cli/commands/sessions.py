@@ -1,7 +1,7 @@
-"""`muster sessions`: becomes the command line of package `sessions`, where its extra is installed.
+"""`muster sessions`: becomes the command line of package `muster.sessions`, where its extra is installed.
 
-The process is replaced, so that nothing that the webhook runs imports `sessions`, and signals and exit codes are those
-of the program. An entry point would have loaded it into this process.
+The process is replaced, so that nothing that the webhook runs imports `muster.sessions`, and signals and exit codes are
+those of the program. An entry point would have loaded it into this process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from muster.webhook.cli import problems
 
 __all__ = ["run"]
 
-_NEEDED = ("sessions", "tinker", "zstandard")
+_NEEDED = ("muster.sessions", "tinker", "zstandard")
 """What is there where the extra is installed; no other extra brings the last two."""
 
 
@@ -26,6 +26,6 @@ def run(args: argparse.Namespace) -> int:
             "`muster sessions` needs the extra `sessions`, which is not installed here: run"
             " pip install 'muster-admission[sessions]'"
         )
-    # -P: a folder `sessions` where the command is called is not what was installed.
+    # -P: a folder `muster` where the command is called is not what was installed.
     command = [sys.executable, "-P", "-m", "muster.sessions.cli", *args.words]
     os.execv(sys.executable, command)  # noqa: S606  # no shell, and this interpreter

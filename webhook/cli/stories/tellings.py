@@ -12,7 +12,7 @@ from muster.webhook.cli.stories.told import Decided, Gateway, Happened, PodTold,
 __all__ = ["GATEWAY", "MANAGED_BY", "TERM", "tell"]
 
 MANAGED_BY = ("app.kubernetes.io/managed-by", "muster-sessions")
-"""Label of what a Gateway of RL sessions makes (`muster.sessions.platforms.manifests`, which nothing here may import)."""
+"""Label of what a Gateway of RL sessions makes (`sessions.platforms.manifests`, which nothing here may import)."""
 GATEWAY = "muster.dev/gateway"
 """Label with the name of the Gateway."""
 TERM = "muster.dev/term"

@@ -1,1 +1,1 @@
-"""One module for each check of `muster doctor`, named as it is printed; `muster.webhook.doctor.examinations` runs them."""
+"""One module for each check of `muster doctor`, named as it is printed; `doctor.examinations` runs them."""

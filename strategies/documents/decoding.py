@@ -1,0 +1,127 @@
+"""Decoding: a document as a typed value of its kind, and every member that has another type than Kubernetes defines.
+
+The API server has checked an admitted object against its CRD only after the mutating webhooks, and nobody has checked a
+file. Null counts as missing, as in Kubernetes. Members that Muster does not read may be anything, and so may the labels
+of a runtime, which is of use all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from muster.strategies.documents import model, paths
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.documents.paths import Path
+
+__all__ = ["Decoded", "check", "decode"]
+
+_MOST = 50  # each misfit costs one more pass over the document
+_FAULT = re.compile(r"Expected `([^`|]+)[^`]*`, got `(\w+)`(?: - at `(.*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_WORDS = {"str": "a string", "int": "an integer", "bool": "true or false", "object": "an object", "array": "a list"}
+_EMPTY: Mapping[str, Any] = {"str": "", "int": 0, "bool": False, "object": {}, "array": []}
+_RUNTIMES = frozenset({"TrainingRuntime", "ClusterTrainingRuntime", "RuntimeSnapshot"})
+
+
+class Decoded(NamedTuple):
+    """What a document is as a value of its kind.
+
+    Attributes:
+        value: the value; members of a wrong type have their defaults. None for a kind that Muster does not read, and
+            for a document that is not an object.
+        misfits: an error for each member of a wrong type, the first 50.
+    """
+
+    value: Any
+    misfits: list[Finding]
+
+
+def check(document: Mapping[str, Any], kind: str = "") -> list[Finding]:
+    """Return the `misfits` of `decode`."""
+    return decode(document, kind).misfits
+
+
+def decode(document: Mapping[str, Any], kind: str = "") -> Decoded:
+    """Return a document as a value.
+
+    Args:
+        document: an object of the API, or what somebody wrote in the place of one.
+        kind: the kind that the caller expects, where that is known; else the `kind` of the document.
+    """
+    wanted = model.KINDS.get(kind or str(document.get("kind")))
+    if wanted is None:
+        return Decoded(None, [])
+    try:
+        return Decoded(msgspec.convert(document, wanted), [])
+    except msgspec.ValidationError:
+        return _repaired(document, wanted, kind or str(document.get("kind")))
+
+
+def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
+    """Decode a document of which some members are null or misfits, without these."""
+    left: Any = _without_nulls(document)
+    misfits: list[Finding] = []
+    for _ in range(_MOST):
+        try:
+            return Decoded(msgspec.convert(left, wanted), misfits)
+        except msgspec.ValidationError as fault:
+            found = _FAULT.fullmatch(str(fault))
+            if found is None:
+                raise
+            expected, path = found[1].strip(), _place(left, found[3] or "$")
+            if kind not in _RUNTIMES or not (found[3] or "").endswith("[...]"):
+                misfits.append(_misfit(document, path, expected))
+            if not path:
+                return Decoded(None, misfits)
+            left = _without(left, path, _EMPTY[expected])
+    return Decoded(None, misfits)
+
+
+def _place(document: Any, told: str) -> Path:
+    """Return the place that msgspec tells; of an object of texts it tells no member, and the first misfit is meant."""
+    path: list[str | int] = []
+    node = document
+    for member, index in _STEP.findall(told):
+        step = member or index
+        if step == "...":
+            step = next(key for key, value in node.items() if type(value) is not str)
+        path.append(int(step) if isinstance(node, list) else step)
+        node = node[path[-1]]
+    return tuple(path)
+
+
+def _misfit(document: Mapping[str, Any], path: Path, expected: str) -> Finding:
+    """Return an error about a member; an object or a list is named and not quoted, for it may hold a secret."""
+    field, value, wanted = paths.field(document, path), paths.lookup(document, path), _WORDS[expected]
+    if isinstance(value, dict | list):
+        kind = "an object" if isinstance(value, dict) else "a list"
+        return error(field, None, f"is {kind}, and must be {wanted}", rule="core/shape")
+    quote = "; quote it" if expected == "str" else ""
+    return error(field, value, f"must be {wanted}{quote}", rule="core/shape")
+
+
+def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy without null members; documents may be nested deeper than functions may."""
+    found = {key: value for key, value in document.items() if value is not None}
+    left: list[Any] = [found]
+    while left:
+        node = left.pop()
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            if isinstance(value, dict):
+                node[key] = {inner: each for inner, each in value.items() if each is not None}
+                left.append(node[key])
+            elif isinstance(value, list):
+                node[key] = value.copy()
+                left.append(node[key])
+    return found
+
+
+def _without(node: Any, path: Path, empty: Any) -> Any:
+    """Return a copy with an empty value at `path`, so that entries behind it keep their places."""
+    copy = node.copy()
+    copy[path[0]] = _without(node[path[0]], path[1:], empty) if path[1:] else empty
+    return copy

@@ -1,0 +1,616 @@
+"""The Kubernetes objects that Muster reads, as typed, frozen values: the members that it reads, and no others.
+
+`decoding.decode` makes them. A member that is missing or null has its default, so that no reader asks for it again; a
+member that Muster does not know is left out, and survives, because a patch is made of the document and never of these
+values. Names are those of the Go types, in Python's spelling.
+
+Sources: Trainer `pkg/apis/trainer/v1alpha1/{trainjob,trainingruntime}_types.go`, JobSet
+`api/jobset/v1alpha2/jobset_types.go`, Kubernetes `core/v1` and `resource.k8s.io/v1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+__all__ = [
+    "KINDS",
+    "Affinity",
+    "ClaimDevices",
+    "ClaimRequest",
+    "ClaimSpec",
+    "ClaimTemplate",
+    "ConfigMapRef",
+    "Container",
+    "Coordinator",
+    "DependsOn",
+    "DeviceClaimSpec",
+    "DeviceClass",
+    "DeviceClassSpec",
+    "DeviceRequest",
+    "EnvFrom",
+    "EnvVar",
+    "EnvVarSource",
+    "Expression",
+    "FieldRef",
+    "Job",
+    "JobSet",
+    "JobSetSpec",
+    "JobSetTemplate",
+    "JobSpec",
+    "MLPolicy",
+    "Named",
+    "Namespace",
+    "Network",
+    "Node",
+    "NodeAffinity",
+    "NodeSelector",
+    "NodeSpec",
+    "NodeStatus",
+    "NodeTerm",
+    "ObjectMeta",
+    "OwnerReference",
+    "PatchedJob",
+    "PatchedJobSet",
+    "PatchedJobSetSpec",
+    "PatchedJobSpec",
+    "PatchedPod",
+    "PatchedReplicatedJob",
+    "PatchedRuntime",
+    "PodAffinity",
+    "PodClaim",
+    "PodSpec",
+    "PodSpecOverride",
+    "PodTemplate",
+    "PodTemplateOverride",
+    "PodTerm",
+    "ReplicatedJob",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceClaimTemplateSpec",
+    "ResourceClaimUse",
+    "Resources",
+    "Runtime",
+    "RuntimePatch",
+    "RuntimeRef",
+    "RuntimeSpec",
+    "Selector",
+    "Spread",
+    "Taint",
+    "TemplateMeta",
+    "Toleration",
+    "TrainJob",
+    "TrainJobSpec",
+    "Trainer",
+    "VolumeClaimPolicy",
+]
+
+Texts = dict[str, str]
+Anything = dict[str, object]
+"""An object whose members are looked at by somebody who knows more about them."""
+
+
+class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """A part of an object; what it holds is only read."""
+
+
+class OwnerReference(_Object, frozen=True):
+    """`metadata.ownerReferences[]`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class ObjectMeta(_Object, frozen=True):
+    """`metadata` of an object, or of a template."""
+
+    name: str = ""
+    namespace: str = ""
+    generate_name: str = ""
+    labels: Texts = {}
+    annotations: Texts = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class FieldRef(_Object, frozen=True):
+    """`valueFrom.fieldRef`."""
+
+    field_path: str = ""
+
+
+class EnvVarSource(_Object, frozen=True):
+    """`valueFrom` of a variable; another source than `fieldRef` is known only in the pod."""
+
+    field_ref: FieldRef | None = None
+
+
+class EnvVar(_Object, frozen=True):
+    """One entry of `env`: a value, or where the pod gets it from."""
+
+    name: str = ""
+    value: str = ""
+    value_from: EnvVarSource | None = None
+
+
+class ConfigMapRef(_Object, frozen=True):
+    """`envFrom[].configMapRef`."""
+
+    name: str = ""
+
+
+class EnvFrom(_Object, frozen=True):
+    """One entry of `envFrom`."""
+
+    prefix: str = ""
+    config_map_ref: ConfigMapRef | None = None
+
+
+class ResourceClaimUse(_Object, frozen=True):
+    """`resources.claims[]`: a claim of the pod, and one of its requests."""
+
+    name: str = ""
+    request: str = ""
+
+
+class Resources(_Object, frozen=True):
+    """`resources`: quantities by resource name, and the claims of the pod that are used."""
+
+    limits: Anything = {}
+    requests: Anything = {}
+    claims: tuple[ResourceClaimUse, ...] = ()
+
+
+class Container(_Object, frozen=True):
+    """A container; `command` and `args` are None where the image's own, or a runtime's, are taken."""
+
+    name: str = ""
+    image: str = ""
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
+    env: tuple[EnvVar, ...] = ()
+    env_from: tuple[EnvFrom, ...] = ()
+    ports: tuple[Anything, ...] = ()
+    resources: Resources = Resources()
+    security_context: Anything = {}
+
+
+class PodClaim(_Object, frozen=True):
+    """`resourceClaims[]` of a pod."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class Named(_Object, frozen=True):
+    """An entry of which only the name is read, such as a scheduling gate."""
+
+    name: str = ""
+
+
+class Toleration(_Object, frozen=True):
+    """`tolerations[]`."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Spread(_Object, frozen=True):
+    """`topologySpreadConstraints[]`."""
+
+    topology_key: str = ""
+
+
+class Expression(_Object, frozen=True):
+    """`matchExpressions[]`."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class Selector(_Object, frozen=True):
+    """`labelSelector`."""
+
+    match_labels: Texts = {}
+    match_expressions: tuple[Expression, ...] = ()
+
+
+class NodeTerm(_Object, frozen=True):
+    """`nodeSelectorTerms[]`."""
+
+    match_labels: Texts = {}
+    match_expressions: tuple[Expression, ...] = ()
+    match_fields: tuple[Anything, ...] = ()
+
+
+class NodeSelector(_Object, frozen=True):
+    """A required node affinity."""
+
+    node_selector_terms: tuple[NodeTerm, ...] = ()
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class NodeAffinity(_Object, frozen=True):
+    """`affinity.nodeAffinity`."""
+
+    required: NodeSelector = msgspec.field(name=_REQUIRED, default=NodeSelector())
+
+
+class PodTerm(_Object, frozen=True):
+    """A term of a required affinity between pods."""
+
+    topology_key: str = ""
+    label_selector: Selector = Selector()
+
+
+class PodAffinity(_Object, frozen=True):
+    """`affinity.podAffinity` and `affinity.podAntiAffinity`."""
+
+    required: tuple[PodTerm, ...] = msgspec.field(name=_REQUIRED, default=())
+
+
+class Affinity(_Object, frozen=True):
+    """`affinity`."""
+
+    node_affinity: NodeAffinity = NodeAffinity()
+    pod_affinity: PodAffinity = PodAffinity()
+    pod_anti_affinity: PodAffinity = PodAffinity()
+
+
+class PodSpec(_Object, frozen=True):
+    """A pod spec."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: Resources = Resources()
+    resource_claims: tuple[PodClaim, ...] = ()
+    scheduling_gates: tuple[Named, ...] = ()
+    security_context: Anything = {}
+    node_selector: Texts = {}
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[Spread, ...] = ()
+    affinity: Affinity = Affinity()
+
+
+class TemplateMeta(_Object, frozen=True):
+    """`metadata` of a template."""
+
+    labels: Texts = {}
+    annotations: Texts = {}
+
+
+class PodTemplate(_Object, frozen=True):
+    """A pod template."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+class JobSpec(_Object, frozen=True):
+    """`template.spec` of a replicated job."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    template: PodTemplate = PodTemplate()
+
+
+class Job(_Object, frozen=True):
+    """`template` of a replicated job: a Kubernetes Job."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: JobSpec = JobSpec()
+
+
+class DependsOn(_Object, frozen=True):
+    """`dependsOn[]` of a replicated job."""
+
+    name: str = ""
+    status: str = ""
+
+
+class ReplicatedJob(_Object, frozen=True):
+    """One entry of `replicatedJobs`."""
+
+    name: str = ""
+    replicas: int | None = None
+    template: Job = Job()
+    depends_on: tuple[DependsOn, ...] = ()
+
+
+class Network(_Object, frozen=True):
+    """`network` of a JobSet."""
+
+    subdomain: str = ""
+    enable_dns_hostnames: bool | None = msgspec.field(name="enableDNSHostnames", default=None)
+    publish_not_ready_addresses: bool | None = None
+
+
+class Coordinator(_Object, frozen=True):
+    """`coordinator` of a JobSet."""
+
+    replicated_job: str = ""
+    job_index: int = 0
+    pod_index: int = 0
+
+
+class ClaimSpec(_Object, frozen=True):
+    """`spec` of a claim for a volume."""
+
+    access_modes: tuple[str, ...] = ()
+
+
+class ClaimTemplate(_Object, frozen=True):
+    """`volumeClaimPolicies[].templates[]`."""
+
+    metadata: Named = Named()
+    spec: ClaimSpec = ClaimSpec()
+
+
+class VolumeClaimPolicy(_Object, frozen=True):
+    """`volumeClaimPolicies[]`."""
+
+    templates: tuple[ClaimTemplate, ...] = ()
+
+
+class JobSetSpec(_Object, frozen=True):
+    """`spec` of a JobSet."""
+
+    network: Network = Network()
+    coordinator: Coordinator | None = None
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+    volume_claim_policies: tuple[VolumeClaimPolicy, ...] = ()
+
+
+class JobSet(_Object, frozen=True):
+    """A JobSet (`jobset.x-k8s.io/v1alpha2`)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSetSpec = JobSetSpec()
+
+
+class RuntimeRef(_Object, frozen=True):
+    """`spec.runtimeRef` of a TrainJob."""
+
+    name: str = ""
+    kind: str = "ClusterTrainingRuntime"
+    api_group: str | None = None
+
+
+class Trainer(_Object, frozen=True):
+    """`spec.trainer` of a TrainJob: `command` and `args` replace the runtime's."""
+
+    image: str = ""
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
+    env: tuple[EnvVar, ...] = ()
+    num_nodes: int | None = None
+    resources_per_node: Resources | None = None
+    resource_claims_per_node: tuple[PodClaim, ...] = ()
+
+
+class PatchedPod(_Object, frozen=True):
+    """A pod template inside a patch."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+class PatchedJobSpec(_Object, frozen=True):
+    """`template.spec` of a replicated job inside a patch."""
+
+    template: PatchedPod = PatchedPod()
+
+
+class PatchedJob(_Object, frozen=True):
+    """`template` of a replicated job inside a patch."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PatchedJobSpec = PatchedJobSpec()
+
+
+class PatchedReplicatedJob(_Object, frozen=True):
+    """One entry of `replicatedJobs` inside a patch."""
+
+    name: str = ""
+    template: PatchedJob = PatchedJob()
+
+
+class PatchedJobSetSpec(_Object, frozen=True):
+    """A JobSetSpec inside a patch."""
+
+    replicated_jobs: tuple[PatchedReplicatedJob, ...] = ()
+
+
+class PatchedJobSet(_Object, frozen=True):
+    """The JobSet template inside a patch."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PatchedJobSetSpec = PatchedJobSetSpec()
+
+
+class PatchedRuntime(_Object, frozen=True):
+    """`runtimePatches[].trainingRuntimeSpec`."""
+
+    template: PatchedJobSet = PatchedJobSet()
+
+
+class RuntimePatch(_Object, frozen=True):
+    """`spec.runtimePatches[]`: who patches the runtime of one TrainJob, and how."""
+
+    manager: str = ""
+    training_runtime_spec: PatchedRuntime = PatchedRuntime()
+
+
+class PodTemplateOverride(_Object, frozen=True):
+    """`spec.podTemplateOverrides[]` (Trainer 2.1 and 2.2)."""
+
+    target_jobs: tuple[Named, ...] = ()
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+class PodSpecOverride(PodSpec, frozen=True):
+    """`spec.podSpecOverrides[]` (Trainer 2.0)."""
+
+    target_jobs: tuple[Named, ...] = ()
+
+
+class TrainJobSpec(_Object, frozen=True):
+    """`spec` of a TrainJob."""
+
+    runtime_ref: RuntimeRef = RuntimeRef()
+    trainer: Trainer = Trainer()
+    runtime_patches: tuple[RuntimePatch, ...] = ()
+    pod_template_overrides: tuple[PodTemplateOverride, ...] = ()
+    pod_spec_overrides: tuple[PodSpecOverride, ...] = ()
+
+
+class TrainJob(_Object, frozen=True):
+    """A TrainJob (`trainer.kubeflow.org/v1alpha1`)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: TrainJobSpec = TrainJobSpec()
+
+
+class MLPolicy(_Object, frozen=True):
+    """`spec.mlPolicy` of a runtime."""
+
+    num_nodes: int | None = None
+    torch: Anything | None = None
+
+
+class JobSetTemplate(_Object, frozen=True):
+    """`spec.template` of a runtime."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: JobSetSpec = JobSetSpec()
+
+
+class RuntimeSpec(_Object, frozen=True):
+    """`spec` of a runtime."""
+
+    ml_policy: MLPolicy = MLPolicy()
+    template: JobSetTemplate = JobSetTemplate()
+
+
+class Runtime(_Object, frozen=True):
+    """A TrainingRuntime, a ClusterTrainingRuntime, or the snapshot of one."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: RuntimeSpec = RuntimeSpec()
+
+
+class Namespace(_Object, frozen=True):
+    """A Namespace."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Taint(_Object, frozen=True):
+    """`spec.taints[]` of a Node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(_Object, frozen=True):
+    """`spec` of a Node."""
+
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(_Object, frozen=True):
+    """`status` of a Node."""
+
+    allocatable: Anything = {}
+
+
+class Node(_Object, frozen=True):
+    """A Node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class DeviceRequest(_Object, frozen=True):
+    """`exactly` of a device request, or an entry of its `firstAvailable`."""
+
+    count: int | None = None
+    allocation_mode: str = ""
+    device_class_name: str = ""
+
+
+class ClaimRequest(_Object, frozen=True):
+    """`devices.requests[]` of a claim."""
+
+    exactly: DeviceRequest | None = None
+    first_available: tuple[DeviceRequest, ...] = ()
+
+
+class ClaimDevices(_Object, frozen=True):
+    """`devices` of a claim."""
+
+    requests: tuple[ClaimRequest, ...] = ()
+
+
+class DeviceClaimSpec(_Object, frozen=True):
+    """`spec` of a ResourceClaim."""
+
+    devices: ClaimDevices = ClaimDevices()
+
+
+class ResourceClaim(_Object, frozen=True):
+    """A ResourceClaim (`resource.k8s.io/v1`)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClaimSpec = DeviceClaimSpec()
+
+
+class ResourceClaimTemplateSpec(_Object, frozen=True):
+    """`spec` of a ResourceClaimTemplate."""
+
+    spec: DeviceClaimSpec = DeviceClaimSpec()
+
+
+class ResourceClaimTemplate(_Object, frozen=True):
+    """A ResourceClaimTemplate (`resource.k8s.io/v1`)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+class DeviceClassSpec(_Object, frozen=True):
+    """`spec` of a DeviceClass."""
+
+    extended_resource_name: str = ""
+
+
+class DeviceClass(_Object, frozen=True):
+    """A DeviceClass (`resource.k8s.io/v1`)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
+KINDS: Mapping[str, type[_Object]] = {
+    "TrainJob": TrainJob,
+    "JobSet": JobSet,
+    "TrainingRuntime": Runtime,
+    "ClusterTrainingRuntime": Runtime,
+    "RuntimeSnapshot": Runtime,
+    "Namespace": Namespace,
+    "Node": Node,
+    "ResourceClaimTemplate": ResourceClaimTemplate,
+    "ResourceClaim": ResourceClaim,
+    "DeviceClass": DeviceClass,
+}

@@ -1,0 +1,308 @@
+"""Pairs: a training and its sampler, two replicated jobs of one JobSet.
+
+A sampler is recognised by the label `muster.dev/role: sampler` or the framework label `vllm` of its replicated job.
+Without a label it is a vLLM server that is called like one, or that serves the model that is trained: a judge or a
+reward model beside the training is none. For a TrainJob, the JobSet that Trainer will make is looked at.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents.findings import Finding
+from muster.strategies.documents.paths import Path
+from muster.strategies.frameworks.samplers import sampled_trainings, sampler_serving
+from muster.strategies.frameworks.samplers.sampled_trainings import Training
+from muster.strategies.frameworks.samplers.sampler_serving import Serving
+from muster.strategies.frameworks.vllm import serve_arguments
+from muster.strategies.jobs.jobs import MOST_TOGETHER, Job, once
+from muster.strategies.trainer import predictions
+
+__all__ = ["ENV", "OWN_POD", "Pair", "asking", "find"]
+
+ENV = "MUSTER_SAMPLER"
+"""Variable of the training container: the host name of the sampler's pod."""
+
+OWN_POD = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104  # compared, never listened at
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})", re.ASCII)
+_WORD = re.compile(r"[a-z]+")
+_CALLED = frozenset({"sampler", "samplers", "rollout", "rollouts", "generator", "generators", "actor", "actors"})
+_OTHERS = frozenset(
+    {"judge", "judges", "reward", "rewards", "rm", "teacher", "verifier", "critic", "grader", "scorer", "evaluation"}
+    | {"eval", "evaluator", "embed", "embedder", "embedding", "embeddings", "reference", "ref", "reranker"}
+)
+"""Words in the names of servers that answer other questions than the training's own."""
+_SPEC = ("spec",)
+_MOST = 16
+"""Replicated jobs beside the training that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A training and its sampler.
+
+    Attributes:
+        job: the job under admission.
+        training: the training.
+        sampler: the sampler; of several that may be it, the first.
+        rivals: the others that may be it.
+        jobset: the JobSet, or the one that Trainer will make.
+        node: the training container in that JobSet.
+    """
+
+    job: Job
+    training: Training
+    sampler: Serving
+    rivals: tuple[Serving, ...]
+    jobset: Mapping[str, Any]
+    node: pods.Place
+
+    @property
+    def is_meant(self) -> bool:
+        """Whether a label or the name says that it is a sampler, so that one which nobody asks is a mistake."""
+        return self.sampler.labelled or bool(_words(self.sampler.name) & _CALLED)
+
+    @property
+    def is_used(self) -> bool | None:
+        """Whether the training asks the sampler, or will once Muster has written how; None where it cannot be seen."""
+        if self.training.asks is None or self.training.mode is None:
+            return None
+        return self.training.asks_server
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the training asks the sampler, or is a program that Muster cannot read beside one that is meant."""
+        asked = self.is_used if self.is_used is not None else self.is_meant
+        return asked and not self.rivals
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """`spec` of the JobSet."""
+        spec: Mapping[str, Any] = self.jobset.get("spec") or {}
+        return spec
+
+    @property
+    def host(self) -> str | None:
+        """Host name of the sampler's first pod, None where it has none or the job's name is still to be generated."""
+        name = self.job.name
+        if name is None or not self._has_names:
+            return None
+        return f"{name}-{self.sampler.name}-0-0.{(self.spec.get('network') or {}).get('subdomain') or name}"
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the sampler's pod will have a host name: by then, the JobSet of a TrainJob has a name."""
+        return self._has_names and (self.job.name is not None or self.job.kind == "TrainJob")
+
+    @property
+    def _has_names(self) -> bool:
+        indexed = self.sampler.place.job["template"]["spec"].get("completionMode") != "NonIndexed"
+        return indexed and (self.spec.get("network") or {}).get("enableDNSHostnames") is not False
+
+    @property
+    def is_host_named(self) -> bool:
+        """Whether `ENV` will hold the sampler's host name, or one of the author's that may lead to it."""
+        written = pods.env_value(self.node.container.get("env"), ENV)
+        if written is None or "$(" in written or (self.host and f"{written}.".startswith(f"{self.host}.")):
+            return True
+        another = written in OWN_POD or written.startswith(f"{self.job.name}-")
+        return _HOST.fullmatch(written) is not None and not another
+
+    @property
+    def port(self) -> int | None:
+        """Port of the sampler, None where it is known only in the pod."""
+        server = self.sampler.server
+        if server is None or server.parsed.config is not None:
+            return None
+        return None if names.is_written((server.text("port") or "")[2:-1]) else server.port
+
+    @property
+    def url(self) -> str | None:
+        """The URL to write, in which the pod's host name comes from `ENV`; None where it cannot be known."""
+        if self.port is None or self.rivals or self.sampler.server is None or not self.is_host_named:
+            return None
+        tls = self.sampler.server.has("ssl-certfile")
+        return f"{'https' if tls else 'http'}://$({ENV}):{self.port}"
+
+    def relayed(self, finding: Finding) -> Finding:
+        """Return a finding about a field of the JobSet; on the TrainJob it is one about its runtime."""
+        if self.job.kind == "JobSet":
+            return finding
+        inside = finding.field.removeprefix(f"{self.sampler.site.place}.")
+        where = (
+            inside.removeprefix("spec.") if inside == finding.field else f"replicated job {self.sampler.name}, {inside}"
+        )
+        shown = "" if finding.value is None else f"{finding.value!r}: "
+        name = self.job.runtime.name if self.job.runtime else None
+        message = f"in this runtime, {where}: {shown}{finding.message}"
+        return replace(finding, field="spec.runtimeRef.name", value=name, message=message)
+
+
+@once
+def find(job: Job) -> Pair | None:
+    """Return the training of a part with its sampler; None where it has none, or nothing can be known of it."""
+    spec = _own_spec(job)
+    if not _may_have(spec):
+        return None
+    training, jobset = sampled_trainings.read(job), _jobset(job)
+    node = _node(job, jobset) if jobset is not None else None
+    if training is None or jobset is None or node is None:
+        return None
+    found = list(_samplers(job, jobset, node, training))
+    if not found:
+        return None
+    chosen = _preferred(found)
+    return Pair(job, training, chosen[0], tuple(chosen[1:]), jobset, node)
+
+
+def asking(pair: Pair) -> Sequence[Pair]:
+    """Return each training of the job that asks this sampler, with it, in the order in which Muster completes it."""
+    job, path = pair.job, pair.sampler.place.job_path
+    if job.kind != "JobSet" or len(job.parts.places) == 1:
+        return (pair,) if pair.is_asked else ()
+    key = (asking, path)
+    if key not in job.memory:  # once: what Muster writes does not change who asks
+        views = (job.view(part) for part in range(min(len(job.parts.places), MOST_TOGETHER)))
+        every = [each for each in map(find, views) if each is not None]
+        found = tuple(each for each in every if each.sampler.place.job_path == path and each.is_asked)
+        job.memory[key] = (0, found)
+    asked: Sequence[Pair] = job.memory[key][1]
+    return asked
+
+
+def _own_spec(job: Job) -> Mapping[str, Any]:
+    document: Any = job.document if job.kind == "JobSet" else job.runtime.document if job.runtime else {}
+    for member in _SPEC if job.kind == "JobSet" else ("spec", "template", "spec"):
+        document = document.get(member) or {}
+    spec: Mapping[str, Any] = document
+    return spec
+
+
+def _may_have(spec: Mapping[str, Any]) -> bool:
+    """Whether a replicated job stands beside the training that is none of Trainer's own."""
+    every = spec.get("replicatedJobs") or ()
+    return len(every) > 1 and any(names.ANCESTOR_LABEL not in pods.labels(each) for each in every)
+
+
+def _jobset(job: Job) -> Mapping[str, Any] | None:
+    if job.kind == "JobSet":
+        return job.document
+    if job.runtime is None:
+        return None
+    try:
+        return predictions.predict(job.document, job.runtime, job.namespace).jobset
+    except predictions.UnpredictableError:
+        return None
+
+
+def _node(job: Job, jobset: Mapping[str, Any]) -> pods.Place | None:
+    return job.container if job.kind == "JobSet" else pods.trainer(jobset, _SPEC)
+
+
+def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: Training) -> Iterator[Serving]:
+    for path in _beside(job, jobset, node):
+        each: Any = paths.lookup(jobset, path)
+        if (
+            names.ANCESTOR_LABEL in pods.labels(each)
+            or not _containers(each)
+            or sampler_serving.role(each) not in _ROLES
+        ):
+            continue
+        found = _read(job, jobset, path)
+        if found is not None and found.pods and _is_sampler(found, training):
+            yield found
+
+
+def _beside(job: Job, jobset: Mapping[str, Any], node: pods.Place) -> tuple[Path, ...]:
+    """Return the paths of the first replicated jobs that do not train; found once for all parts that train together."""
+    together = job.kind == "JobSet" and job.parts.together and bool(job.parts.places)
+    state = job.parts if together else node.job_path
+    kept = job.memory.get(_beside)
+    if kept is None or (kept[0] is not state and kept[0] != state):
+        trains = {path for path, _ in job.parts.places} if together else {node.job_path}
+        every = ((*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"])))
+        found = tuple(itertools.islice((each for each in every if each not in trains), _MOST))
+        kept = job.memory[_beside] = (state, found)
+    paths_: tuple[Path, ...] = kept[1]
+    return paths_
+
+
+def _read(job: Job, jobset: Mapping[str, Any], path: Path) -> Serving | None:
+    """Read a server; that of a JobSet once for all trainers beside it."""
+    if job.kind != "JobSet":
+        return sampler_serving.read(jobset, path, job.identify)
+    key, state = (sampler_serving.read, path), job.changes.state(path)
+    kept = job.memory.get(key)
+    if kept is None or kept[0] != state:
+        kept = job.memory[key] = (state, sampler_serving.read(jobset, path, job.identify))
+    found: Serving | None = kept[1]
+    return found
+
+
+_ROLES = (None, "sampler")
+
+
+def _is_sampler(found: Serving, training: Training) -> bool:
+    words = _words(found.name)
+    if words & _OTHERS and not words & _CALLED:
+        return False
+    if found.labelled or words & _CALLED:
+        return True
+    served, trained = found.server.model if found.server else None, training.text("model_name_or_path")
+    if served is None or serve_arguments.hidden(served):
+        return True
+    return trained is not None and same_model(served, trained)
+
+
+def _preferred(found: Sequence[Serving]) -> Sequence[Serving]:
+    """Return those of several that labels and names speak for most."""
+    for fits in (_called, _labelled, _reads):
+        chosen = [each for each in found if fits(each)]
+        found = chosen or found
+    return found
+
+
+def _called(each: Serving) -> bool:
+    return bool(_words(each.name) & _CALLED)
+
+
+def _labelled(each: Serving) -> bool:
+    return each.labelled
+
+
+def _reads(each: Serving) -> bool:
+    return each.server is not None
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(name))
+
+
+def _containers(job: Mapping[str, Any]) -> Sequence[Any]:
+    pod = paths.lookup(job, _POD)
+    return (pod.get("containers") or ()) if isinstance(pod, dict) else ()
+
+
+_POD: Path = ("template", "spec", "template", "spec")
+
+
+def is_path(model: str) -> bool:
+    """Whether a model is named by its folder."""
+    return model.startswith(("/", "./", "../", "~"))
+
+
+def same_model(one: str, other: str) -> bool:
+    """Whether two names are those of one model: names on the hub differ in case only where they are the same."""
+    if is_path(one) or is_path(other):
+        return one.rstrip("/") == other.rstrip("/")
+    return one.casefold() == other.casefold()
+
+
+def last_name(model: str) -> str:
+    """Return the last part of a model's name or path, to compare."""
+    return model.rstrip("/").rpartition("/")[2].casefold()

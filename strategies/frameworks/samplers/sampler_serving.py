@@ -1,0 +1,121 @@
+"""Serving: a replicated job that answers a training's requests, as its labels and its command line describe it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents.pods import Place
+from muster.strategies.frameworks.vllm import serve_arguments, vllm_servers
+from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
+from muster.strategies.jobs import askings, containers
+from muster.strategies.jobs.programs import Identify
+from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.launches.sites import Site
+
+__all__ = ["Serving", "read", "role"]
+
+_TRL = "trl.scripts.vllm_serve"
+"""TRL's own command for a server, which executes vLLM's with the flags that TRL needs (trl 1.16 of that name)."""
+
+
+_SUPERVISOR = "muster_weights.sampler.supervise"
+"""A program of our images that runs the server behind it, and ends with 1 where that ends by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A replicated job that may be the sampler of a training.
+
+    Attributes:
+        place: its container that serves.
+        site: the command line.
+        server: vLLM's server in it, None for a program that Muster does not read.
+        bare: whether flags at the end of the arguments reach the server.
+        trls: whether TRL's own command starts it, which adds what TRL needs.
+        labelled: whether a label says that it is a sampler.
+    """
+
+    place: Place
+    site: Site
+    server: Server | None
+    bare: bool
+    trls: bool
+    labelled: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the replicated job."""
+        return self.place.job_name
+
+    @property
+    def called(self) -> str:
+        """What messages call it: `the sampler`, or `the sampler rollout`."""
+        return "the sampler" if self.name == "sampler" else f"the sampler {self.name}"
+
+    @property
+    def pods(self) -> int:
+        """How many pods it has at once."""
+        return pods.replicas(self.place.job) * pods.at_once(self.place.job)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command to write: `vllm serve` where only the image's entrypoint says it, none where one stands."""
+        if self.site.command or vllm_servers.starts(self.site.launch):
+            return self.site.command
+        return ("vllm",) if self.site.args[:1] == ("serve",) else ("vllm", "serve")
+
+
+def role(job: Mapping[str, Any]) -> str | None:
+    """Return what labels say that a replicated job is: its role, or `sampler` for a server of vLLM's framework."""
+    template = job.get("template") or {}
+    inner = ((template.get("spec") or {}).get("template")) or {}
+    for level in (inner, template):
+        labels = (level.get("metadata") or {}).get("labels") or {}
+        if names.ROLE_LABEL in labels:
+            return str(labels[names.ROLE_LABEL])
+        if labels.get(names.FRAMEWORK_LABEL) == "vllm":
+            return "sampler"
+    return None
+
+
+def read(document: Mapping[str, Any], job_path: paths.Path, identify: Identify) -> Serving | None:
+    """Read the replicated job at `job_path`; None where nothing says that it serves."""
+    job = paths.lookup(document, job_path)
+    pod = job["template"]["spec"]["template"]["spec"]
+    asked = askings.of_job(job) or frozenset()
+    place = pods.place(document, job_path, containers.choose(pod, identify, serves=True, asked=asked) or 0)
+    site = _site(document, place)
+    labelled = role(job) == "sampler"
+    server, bare, trls = _server(site, str(place.container.get("image") or ""))
+    return Serving(place, site, server, bare, trls, labelled) if labelled or server else None
+
+
+def _site(document: Mapping[str, Any], place: Place) -> Site:
+    own = place.container
+    command, args, env = tuple(own.get("command") or ()), tuple(own.get("args") or ()), tuple(own.get("env") or ())
+    return Site(command, args, bool(command), place.path, document, env)
+
+
+def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:
+    """Return the one server that a container starts, whether it is bare, and whether TRL's command starts it."""
+    if site.launch.module and site.launch.target == _SUPERVISOR:
+        site = dataclasses.replace(site, command=site.launch.rest, args=())
+    if site.command or "vllm" in image.rpartition("/")[2]:
+        bare = vllm_servers.implied(site)
+        if bare is not None:
+            return bare, "--" not in site.argv, False
+    found = [(server, launch) for launch in site.reading.launches if (server := _of(launch, site)) is not None]
+    if len(found) != 1:
+        return None, False, False
+    server, launch = found[0]
+    return server, False, not vllm_servers.starts(launch)
+
+
+def _of(launch: Launch, site: Site) -> Server | None:
+    if not (launch.launcher is Launcher.TRL and launch.target == "vllm-serve") and launch.target != _TRL:
+        return vllm_servers.of_launch(launch, site.env)
+    return Server(Form.MODULE, launch.rest, serve_arguments.parse(launch.rest), dict(launch.env), launch.certain)

@@ -1,0 +1,351 @@
+"""The vllm strategy: `vllm serve` on all GPUs of its pod, reachable, with probes and the features that were asked for.
+
+A vLLM server is usually a JobSet of its own (a sampler beside a trainer) that carries the framework label itself.
+What a user wrote stays; flags are only added. The annotation `muster.dev/vllm-features` asks for features: `sleep`
+(free GPU memory between batches) and `lora` (load adapters at run time), each a flag and an env variable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from muster.strategies.changes.changes import Changes
+from muster.strategies.claims import additions
+from muster.strategies.documents import names, paths, pods, quantities
+from muster.strategies.documents.findings import Finding, error, note, warning
+from muster.strategies.frameworks.vllm import (
+    authors,
+    engine_pods,
+    gpu_shares,
+    health_probes,
+    serve_checks,
+    serve_view,
+    vllm_flags,
+    vllm_servers,
+)
+from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
+from muster.strategies.jobs.jobs import Job, once_for_all
+from muster.strategies.jobs.templates import find_spec
+from muster.strategies.launches import (
+    capabilities,
+    endings,
+    members,
+    quotes,
+    readings,
+    shared_memory,
+    sites,
+    topologies,
+)
+from muster.strategies.plugins import registry
+
+__all__ = ["VLLMStrategy"]
+
+_FEATURES = {
+    "sleep": ("--enable-sleep-mode", "VLLM_SERVER_DEV_MODE", "1"),
+    "lora": ("--enable-lora", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "True"),
+}
+_MODEL_PATH = "/workspace/model"
+_UPSTREAM = ("vllm-openai", "vllm-cpu")
+_VERSIONED = re.compile(r"v?\d+\.\d")
+
+
+@registry.strategy
+class VLLMStrategy:
+    """Serves `trainer.kubeflow.org/framework: vllm`."""
+
+    framework = "vllm"
+    version = "1"
+
+    def enforce_command(self, job: Job, changes: Changes) -> None:
+        """Complete `vllm serve`: host, port, tensor parallel size, model path and features, each only if missing."""
+        site = sites.find_site(job)
+        if site is None or job.owner is not None:
+            return
+        server = vllm_servers.implied(site)
+        if server is None or server.form is Form.GRPC:
+            changes.report(_unchanged(site))
+            return
+        if "--" in site.command:
+            changes.report(_closed(site))
+            return
+        settled, overruled = authors.settle(site, job, server)
+        if overruled:
+            server = vllm_servers.implied(settled) or server
+        added = list(_missing(job, server))
+        implied = ("vllm",) if site.args[:1] == ("serve",) else ("vllm", "serve")
+        command = site.command or (() if vllm_servers.starts(site.launch) else implied)
+        reasons = "; ".join(reason for _, reason in added)
+        reason = (
+            f"vllm serve is completed so that {reasons}"
+            if added
+            else "vllm serve, the image's entrypoint, is written out"
+        )
+        if any(flag[0] == "--api-server-count" for flag, _ in added):
+            message = "one API server answers for all replicas, for vLLM loads adapters at run time with one only"
+            changes.report(warning(f"{site.place}.args", "--api-server-count 1", message, rule="vllm/features"))
+        if overruled:
+            shown = ", ".join(name if " " in name else f"--{name}" for name in dict.fromkeys(overruled))
+            also = f"; {reason}" if added else ""
+            reason = f"the job's own words win over its runtime, which also gives {shown}{also}"
+        new = [word for flag, _ in added for word in flag]
+        site.write(changes, command, _with(settled.args, new), rule="vllm/serve", reason=reason)
+
+    def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
+        """Add probes and the env of the features; the servers of several pods are independent and do not meet."""
+        place, site = job.container, sites.find_site(job)
+        server = vllm_servers.implied(site) if site else None
+        if job.kind != "JobSet" or place is None or server is None:
+            return
+        health_probes.add(changes, place.path, server, rule="vllm/probes", ready="the server is ready for traffic")
+        for feature in _asked(job):
+            if feature != "lora" or _may_update(server):
+                _enable(changes, place, feature)
+
+    def enforce_claims(self, job: Job, changes: Changes) -> None:
+        """Add the claims that were asked for; tensor parallelism above already follows them."""
+        additions.enforce(job, changes, self.framework)
+
+    def validate(self, job: Job) -> Iterable[Finding]:
+        """Check the features, the flags, the model, the probes, and the parallel sizes against the devices."""
+        yield from members.check(job)
+        yield from endings.check(job)
+        site = sites.find_site(job)
+        if site is None or job.owner is not None:
+            return
+        found = _servers(site)
+        yield from _feature_findings(job, found)
+        around = _circumstances(job, site, found)
+        for server in found:
+            yield from serve_checks.check(server, site, around)
+        alike = engine_pods.alike(found, topologies.pods_of(job))
+        for server, flag, message in (*alike, *_numbered(job, found), *_crowded(job, found)):
+            shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
+            yield warning(serve_view.place(server, site, flag), shown, message, rule="vllm/meeting")
+        if not site.command and site.args[:2] == ("vllm", "serve") and _image(job)[1].startswith(_UPSTREAM):
+            message = (
+                "the entrypoint of this image starts the server already; remove the two words, or make them the command"
+            )
+            yield warning(f"{site.place}.args[0]", "vllm", message, rule="vllm/arguments")
+        topology = topologies.read_topology(job)
+        used = max((gpu_shares.used(server) or 0 for server in found), default=0)
+        yield from shared_memory.judge(job, 0 if topology.on_cpu else used // topologies.pods_of(job))
+        idle = topology.devices.idle if len(found) == 1 else 0
+        if idle and job.kind == "JobSet":
+            message = f"a pod can use one MIG slice, and {idle} would be idle; ask for one, and for more pods"
+            yield warning(f"{site.place}.resources", None, message, rule="vllm/parallel-size")
+        if job.container is not None and job.kind == "JobSet" and len(found) == 1:
+            yield from health_probes.check(
+                found[0], job.container.pod_spec, job.container.container, paths.field(job.document, job.container.path)
+            )
+
+
+def _numbered(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
+    """Yield what does not fit the pods of the only replicated job, of which each is a node of one engine."""
+    place = job.container
+    alone = place is not None and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) == 1
+    if place is not None and alone and job.kind == "JobSet" and len(found) == 1:
+        names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(pods.replicas(place.job), _MOST))]
+        yield from engine_pods.numbered(found[0], pods.at_once(place.job), names)
+
+
+_MOST = 100  # Jobs whose names are compared
+
+
+def _crowded(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
+    """Yield the server that finds too little memory: of one container, or of several that use one claim."""
+    gpus = _devices(job)
+    if len(found) > 1 and all(server.certain for server in found):
+        yield from engine_pods.crowded(found, gpus)
+    elif len(found) == 1 and job.container is not None and job.kind == "JobSet":
+        beside = [server for each in _sharing(job.container) for server in _of_container(each)]
+        yield from ((found[0], flag, message) for _, flag, message in engine_pods.crowded([*found, *beside], gpus))
+
+
+def _sharing(place: pods.Place) -> Iterator[pods.Container]:
+    """Yield the other containers of the pod that have the same claims, and so the same devices."""
+    own = _claims(place.container)
+    for other in place.pod_spec.get("containers") or ():
+        if own and other is not place.container and _claims(other) == own:
+            yield other
+
+
+def _claims(container: pods.Container) -> set[tuple[object, object]]:
+    return {(each.get("name"), each.get("request")) for each in (container.get("resources") or {}).get("claims") or ()}
+
+
+def _of_container(container: pods.Container) -> list[Server]:
+    reading = readings.read([*(container.get("command") or ()), *(container.get("args") or ())])
+    read = (vllm_servers.of_launch(launch, container.get("env") or ()) for launch in reading.launches)
+    return [server for server in read if server is not None and server.certain]
+
+
+def _servers(site: sites.Site) -> list[Server]:
+    """Return the servers that a container starts, also inside wrappers and shells."""
+    bare = vllm_servers.implied(site)
+    if bare is not None:
+        return [bare]
+    read = (vllm_servers.of_launch(launch, site.env) for launch in site.reading.launches)
+    return [server for server in read if server is not None]
+
+
+def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_view.Circumstances:
+    place = job.container if job.kind == "JobSet" else None
+    room = shared_memory.room(place) if place else None
+    bare = found[0] if not site.command or vllm_servers.starts(site.launch) else None
+    return serve_view.Circumstances(
+        gpus=_devices(job),
+        maker=topologies.read_topology(job).devices.maker,
+        others=job.container is not None and topologies.sees_others(job.container.container),
+        own_image=_is_foreign(job),
+        initialized=_has_model_initializer(job),
+        alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
+        authors=authors.Authors(site, job, bare) if bare else None,
+        generation=capabilities.bound(job),
+        pods=topologies.pods_of(job),
+        memory=_memory(place),
+        shared_memory=room / _GIB if room else None,
+    )
+
+
+def _memory(place: pods.Place | None) -> float | None:
+    """Return the memory limit of a container in GiB, None for none."""
+    limits = place.container["resources"].get("limits") if place and place.container.get("resources") else None
+    return quantities.count(limits.get("memory")) / _GIB or None if limits else None
+
+
+_GIB = 1024**3
+
+
+def _is_foreign(job: Job) -> bool:
+    """Whether the image may hold another vLLM than the one whose flags Muster knows, by its tag or its owner."""
+    owner, name, tag = _image(job)
+    if name in {"muster-vllm", "muster-rl"} or (name in {"vllm", "rl"} and owner.endswith("muster-dev")):
+        return False
+    if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
+        return not tag.removeprefix("v").startswith(vllm_flags.version())
+    return job.brings_image
+
+
+def _image(job: Job) -> tuple[str, str, str]:
+    """Return the owner, the name and the tag of the image."""
+    image = str(job.trainer.get("image") or (job.container.container.get("image") if job.container else "") or "")
+    owner, _, rest = image.rpartition("/")
+    name, _, tag = rest.partition(":")
+    return owner, name, tag
+
+
+def _with(args: tuple[str, ...], new: list[str]) -> tuple[str, ...]:
+    """Return arguments with new flags: before a bare `--`, behind which vLLM takes no word for a flag."""
+    end = args.index("--") if "--" in args else len(args)
+    return (*args[:end], *new, *args[end:])
+
+
+def _closed(site: sites.Site) -> Finding:
+    message = "-- ends the flags of the command, so Muster cannot add any; remove it"
+    return warning(f"{site.place}.command", "--", message, rule="vllm/closed-flags")
+
+
+def _unchanged(site: sites.Site) -> Finding:
+    """Say that a command line was left alone; a server behind a wrapper is judged all the same."""
+    inside = [launch for launch in site.reading.launches if vllm_servers.starts(launch)]
+    if inside:
+        around = inside[0].through[0] if inside[0].through else "another program"
+        message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
+        return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
+    message = "this program is not vllm serve, so it was not changed or checked, and gets neither flags nor probes"
+    return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
+
+
+def _enable(changes: Changes, place: pods.Place, feature: str) -> None:
+    flag, env, value = _FEATURES[feature]
+    found = pods.find_env(place.container.get("env"), env)
+    if found is None:
+        reason = f"the feature {feature} was asked for, and {flag} needs this variable"
+        changes.append((*place.path, "env"), {"name": env, "value": value}, rule="vllm/features", reason=reason)
+    elif found.get("value") != value:
+        where = f"{paths.field(changes.document, place.path)}.env[{env}]"
+        message = f"kept as the job sets it; the feature {feature} needs {value!r}"
+        changes.report(warning(where, found.get("value"), message, rule="vllm/features"))
+
+
+def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
+    hidden = server.parsed.config is not None
+    if server.model is None and not hidden and not server.parsed.positionals and _has_model_initializer(job):
+        yield ("--model", _MODEL_PATH), "it serves the model of the model initializer"
+    if not server.has("host") and not server.has("uds") and not hidden:
+        yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
+    if not server.has("port") and not server.has("uds") and not hidden:
+        yield ("--port", str(vllm_servers.PORT)), "probes and the Service know its port"
+    others = job.container is not None and topologies.sees_others(job.container.container)
+    found = topologies.read_topology(job).devices
+    count = topologies.visible(found.count, server.env, others=others, maker=found.maker)
+    size = _tensor_parallel_size(server, count)
+    if size is not None and not server.has("tensor-parallel-size"):
+        yield ("--tensor-parallel-size", str(size)), f"it uses all {count} GPUs of the pod"
+    yield from _missing_features(job, server)
+
+
+def _missing_features(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
+    asked = _asked(job)
+    for feature in asked:
+        flag = _FEATURES[feature][0]
+        if not server.has(flag.lstrip("-")):
+            yield (flag,), f"it has the feature {feature} that was asked for"
+    several = server.api_servers is None or server.api_servers > 1
+    if "lora" in asked and several and not server.has("api-server-count") and not server.open:
+        yield ("--api-server-count", "1"), "adapters can be loaded while it runs, which vLLM allows with one API server"
+
+
+def _may_update(server: Server) -> bool:
+    """Whether vLLM would start with updates of adapters: with one API server, or where Muster can ask for one."""
+    count = server.api_servers if server.on("api-server-count") else 1
+    return count is None or count <= 1
+
+
+def _devices(job: Job) -> int | None:
+    return topologies.read_topology(job).devices.count
+
+
+def _tensor_parallel_size(server: Server, count: int | None) -> int | None:
+    """Return a size that uses all `count` GPUs; None for 1, and for sizes that do not divide the model's heads."""
+    if not count or server.open or server.spread:
+        return None
+    size = gpu_shares.fitting(server, count)
+    return size if size != 1 else None
+
+
+def _asked(job: Job) -> list[str]:
+    found = job.annotation(names.VLLM_FEATURES_ANNOTATION)
+    return [word for word in _words(found) if word in _FEATURES]
+
+
+def _words(found: tuple[str, str] | None) -> list[str]:
+    words = [word.strip() for word in found[0].split(",")] if found else []
+    return [word for word in dict.fromkeys(words) if word]
+
+
+@once_for_all
+def _has_model_initializer(job: Job) -> bool:
+    document, path = find_spec(job)
+    steps = (pods.labels(place.job).get(names.ANCESTOR_LABEL) for place in pods.places(document, path))
+    return "model-initializer" in steps
+
+
+def _feature_findings(job: Job, found: list[Server]) -> Iterator[Finding]:
+    asked = job.annotation(names.VLLM_FEATURES_ANNOTATION)
+    field, shown = f"metadata.annotations[{names.VLLM_FEATURES_ANNOTATION}]", asked[0] if asked else None
+    for word in _words(asked):
+        if word not in _FEATURES:
+            message = f"is not a feature that Muster knows; use {' or '.join(sorted(_FEATURES))}"
+            yield error(field, word, message, rule="vllm/features")
+    if "sleep" in _asked(job) and topologies.read_topology(job).on_cpu:
+        yield error(
+            field,
+            shown,
+            "sleep needs a GPU, and vLLM refuses it on CPU; ask for a GPU, or remove sleep",
+            rule="vllm/features",
+        )
+    if "lora" in _asked(job) and not all(_may_update(server) for server in found):
+        message = "vLLM loads adapters at run time with one API server only; set --api-server-count 1, or remove lora"
+        yield error(field, shown, message, rule="vllm/features")

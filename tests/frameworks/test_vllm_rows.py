@@ -1,0 +1,52 @@
+"""Each row about vllm serve finds what its proof refuses, and not the twin; tests/contract/vllm asks vLLM itself."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+
+import pytest
+
+from muster.strategies import upstream
+from muster.strategies.frameworks.vllm import model_shapes, vllm_servers
+from muster.strategies.frameworks.vllm.serve_view import Circumstances, ServeView
+from muster.strategies.launches import readings
+from muster.strategies.launches.sites import Site
+from muster.strategies.rules import judge, rule_rows
+from tests.support import row_problems
+
+TEXTS = upstream.text("vllm", "rows.toml").split("\n[[row]]\n")[1:]
+SHAPES = {
+    name: model_shapes.Shape(name, 16, 8, 32768, is_dense=name == "dense", is_latent=False)
+    for name in ("dense", "mixture", "")
+}
+"""What serve_probe.py has in the folders of these names."""
+
+
+class Assumed(ServeView):
+    """A server of which some facts are assumed."""
+
+    facts: dict[str, object]
+
+    def value(self, name):
+        return self.facts[name] if name in self.facts else super().value(name)
+
+
+def findings(text, facts, line):
+    words = shlex.split(line)
+    start = words.index("vllm")
+    env = [dict(zip(("name", "value"), each.split("=", 1), strict=True)) for each in words[:start]]
+    site = Site(tuple(words[start:]), (), True, (), {}, tuple(env))
+    (launch,) = readings.read(words[start:]).launches
+    view = Assumed(vllm_servers.of_launch(launch, env), site, Circumstances())
+    view.facts = facts
+    return list(judge(rule_rows.Rows(f"\n[[row]]\n{text}"), view))
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_a_row_finds_what_it_refuses_and_not_its_twin(text, monkeypatch):
+    monkeypatch.setattr(model_shapes, "find", lambda name: SHAPES.get(name, SHAPES["dense"]))
+    row = tomllib.loads(text)
+    assert list(row_problems.of_row(row)) == []
+    refused, taken = (findings(text, row.get("facts", {}), row[kind]) for kind in ("refused", "taken"))
+    assert ([each.rule for each in refused], taken) == ([row["rule"]], [])
