@@ -22,6 +22,7 @@ from typing import Any
 from aiohttp import web
 
 from muster.audit import known
+from muster.kube import clients
 from muster.strategies.frameworks import builtin
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Policy
@@ -174,7 +175,7 @@ async def _follow(kubeconfig: Path, threads: int) -> None:
     """Fill the caches, while threads decide about large jobs, and print what they take."""
     stopped, body = threading.Event(), _large_review()
     reviewing = [asyncio.create_task(asyncio.to_thread(_decide, body, stopped)) for _ in range(threads)]
-    api = await live.connect(kubeconfig)
+    api = await clients.connect(kubeconfig)
     reader = live.LiveReader(kinds.KINDS.values(), api, pace=reflector.Pace(listing=600))
     before = _memory("VmRSS")
     reader.start()

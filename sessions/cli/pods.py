@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,13 +54,14 @@ def chosen(args: argparse.Namespace) -> OnPods | None:
         raise ValueError(f"--ranks: {args.ranks}: engines in pods have one rank: leave it out")
     if lacking := [name for name in _NEEDED if getattr(args, name) is None]:
         raise ValueError(f"{_flag(lacking[0])}: is missing: --platform kubernetes needs it")
-    from muster.sessions.platforms.api import ACCOUNT, in_cluster, namespace_of  # noqa: PLC0415  # other commands need no HTTP
+    from muster.kube.authentication import ACCOUNT, address, of_account  # noqa: PLC0415  # other commands need no TLS
+    from muster.sessions.platforms.api import namespace_of  # noqa: PLC0415  # as above
     from muster.sessions.platforms.manifests import Settings  # noqa: PLC0415  # as above
     from muster.sessions.runs.config import OnPods  # noqa: PLC0415  # as above
 
     profiles = args.profile.split(",") if args.profile is not None else []
     account = Path(args.account) if args.account else ACCOUNT
-    access = in_cluster(os.environ, account)
+    access = of_account(address(), account)
     settings = Settings(
         gateway=args.gateway or "gateway",
         namespace=args.namespace,

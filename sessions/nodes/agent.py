@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from muster.kube.authentication import ACCOUNT, Credentials, address, of_account
 from muster.sessions.devices import agent, lines, processes
 from muster.sessions.devices.agent import Agent, Caller
 from muster.sessions.devices.clocks import Times
@@ -27,7 +28,7 @@ from muster.sessions.devices.memory import Device, DeviceError, device
 from muster.sessions.devices.serving import until_told
 from muster.sessions.nodes import notices
 from muster.sessions.nodes.claims import LABEL, Claim, Place, claim_of, pod_of, uuid_of
-from muster.sessions.platforms.api import ACCOUNT, Access, Api, ApiError, UnreachableError, in_cluster
+from muster.sessions.platforms.api import Api, ApiError, UnreachableError
 
 __all__ = ["Node", "main"]
 
@@ -248,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if args.budget is not None:
             device(f"budget:{args.budget}")  # raises where it is none
-        access = in_cluster(os.environ, args.account)
+        access = of_account(address(), args.account)
         with suppress(KeyboardInterrupt):
             asyncio.run(_serve(args, access))
     except (DeviceError, OSError, ValueError) as error:
@@ -257,7 +258,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _serve(args: argparse.Namespace, access: Access) -> None:
+async def _serve(args: argparse.Namespace, access: Credentials) -> None:
     apis = {name: Api(access, name) for name in args.namespace}
     make = _makers(args.budget, agent.bytes_of(args.kept), args.node, next(iter(apis.values())))
     node = Node(apis, make, args.socket, agent.times(args), agent.bytes_of(args.host))

@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from muster.kube.authentication import Credentials
 from muster.sessions.metrics import Metrics
 from muster.sessions.platforms import manifests
-from muster.sessions.platforms.api import Access, Api, ApiError, UnreachableError
+from muster.sessions.platforms.api import Api, ApiError, UnreachableError
 from muster.sessions.platforms.manifests import Settings
 from muster.sessions.platforms.pods import Engines, seen
 from muster.sessions.platforms.queues import Queues, claim_of, is_gated
@@ -45,7 +46,7 @@ class Pods:
     """
 
     def __init__(
-        self, settings: Settings, arguments: Mapping[str, Sequence[str]], access: Access, metrics: Metrics
+        self, settings: Settings, arguments: Mapping[str, Sequence[str]], access: Credentials, metrics: Metrics
     ) -> None:
         self._settings, self._arguments, self._access = settings, arguments, access
         self.trainer, self.sampler = Engines("trainer", metrics), Engines("sampler", metrics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from muster.sessions.platforms.api import Access
+from muster.kube.authentication import Credentials
 from muster.sessions.platforms.manifests import Settings
 from muster.sessions.runs.quotas import Quotas
 
@@ -49,7 +49,7 @@ class OnPods:
     """
 
     settings: Settings
-    access: Access
+    access: Credentials
 
 
 @dataclass(frozen=True, slots=True)

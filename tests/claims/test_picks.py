@@ -17,7 +17,7 @@ from muster.webhook.admission import decisions, reviews
 from muster.webhook.cluster import readers
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import picks
-from muster.webhook.server.resolvers import Resolver
+from muster.webhook.server.resolvers import Asked, Resolver
 from tests.support import admissions, devices, jobs
 
 CLASS = devices.device_class()
@@ -39,16 +39,8 @@ class Uncached:
 
 
 @pytest.fixture
-def resolver(request):
-    made = []
-
-    def make(cluster):
-        made.append(Resolver(cluster, None, Metrics()))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+def resolver():
+    return lambda cluster: Resolver(cluster, None, Metrics())
 
 
 def sampler(name, nodes=1):
@@ -58,9 +50,15 @@ def sampler(name, nodes=1):
 
 async def chosen(resolver, document, **review):
     body = orjson.dumps(admissions.make_review(document, **review))
-    decision = await resolver.decide(reviews.parse(body, "mutate"), devices.policy())
-    (entry,) = devices.pod_of(decision.document)["resourceClaims"]
+    document = patched(document, await resolver.resolve(Asked(reviews.parse(body, "mutate"), devices.policy(), 0.0)))
+    (entry,) = devices.pod_of(document)["resourceClaims"]
     return entry["resourceClaimName"]
+
+
+def patched(document, ending):
+    response = orjson.loads(ending.body)["response"]
+    assert response["allowed"]
+    return admissions.patched(document, response)
 
 
 @pytest.mark.parametrize("cluster", [admissions.make_reader(CLASS), Uncached(CLASS)], ids=["empty", "not cached"])
@@ -98,7 +96,7 @@ def test_a_pick_is_forgotten_when_its_pods_must_have_come():
     now = 0.0
     recent = picks.Picks(lambda: now)
     decision = admissions.decide(sampler("a"), CLASS, policy=devices.policy())
-    recent.note(decision)
+    recent.note(decision.request, picks.given(decision))
 
     def seen():
         overlay = picks.Overlay(admissions.make_reader(CLASS))
@@ -117,9 +115,7 @@ async def test_the_validation_of_a_strict_job_does_not_find_its_own_seat_taken(r
     document["metadata"]["annotations"] = {devices.PROFILE: "strict"}
     for phase in ("mutate", "validate"):
         request = reviews.parse(orjson.dumps(admissions.make_review(document)), phase)
-        decision = await one.decide(request, policy)
-        document = decision.document
-        assert decision.allowed
+        document = patched(document, await one.resolve(Asked(request, policy, 0.0)))
 
 
 def noted(recent, document, **review):
@@ -128,7 +124,7 @@ def noted(recent, document, **review):
     overlay = picks.Overlay(cluster)
     recent.show(request, overlay)
     decision = decisions.evaluate(request, overlay, devices.policy())
-    recent.note(decision)
+    recent.note(request, picks.given(decision))
     return decision
 
 
@@ -176,7 +172,7 @@ def test_the_picks_of_one_namespace_are_limited_and_push_out_no_others():
     loud["metadata"]["namespace"] = "team-b"
     decision = noted(recent, loud, namespace="team-b")
     for _ in range(2 * picks.MOST_PICKS):
-        recent.note(decision)
+        recent.note(decision.request, picks.given(decision))
     assert len(shown(recent, "team-b")) == picks.MOST_PICKS
     assert [entry["job"] for entry in shown(recent).values()] == ["quiet"]
 
@@ -186,7 +182,7 @@ def test_the_namespaces_with_picks_are_limited():
     decision = noted(recent, sampler("a"))
     for number in range(picks.MOST_NAMESPACES):
         request = dataclasses.replace(decision.request, namespace=f"team-{number}")
-        recent.note(dataclasses.replace(decision, request=request))
+        recent.note(request, picks.given(decision))
     assert shown(recent) == {}
 
 

@@ -8,10 +8,10 @@ import json
 import pytest
 import yaml
 
+from muster.kube import clients
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.platform.seats import Seat, format_seats
 from muster.webhook.cli import main
-from muster.webhook.cluster import live
 from muster.webhook.controllers import desired
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace, pod
@@ -34,7 +34,7 @@ def server(monkeypatch):
     async def connect(_kubeconfig=None):
         return made.connection()
 
-    monkeypatch.setattr(live, "connect", connect)
+    monkeypatch.setattr(clients, "connect", connect)
     return made
 
 

@@ -16,7 +16,7 @@ from tests.cli import jobs
 
 JOB = jobs.stream(jobs.two_nodes()).encode()
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(jobs.EXAMPLES.parents[1]), "PYTHONUNBUFFERED": ""}
-HEAVY = {"kubernetes", "aiohttp", "prometheus_client", "pydantic", "cryptography", "torch"}
+HEAVY = {"aiohttp", "prometheus_client", "pydantic", "cryptography", "torch"}
 # Runs a command and then prints which modules it has imported.
 PROBE = """
 import contextlib, io, sys
@@ -62,7 +62,7 @@ def test_offline_commands_import_no_server_and_no_client(process, args):
 def test_the_installer_imports_no_server_and_no_client(process, tmp_path, command):
     packages, modules = imported(process, command, "--kubectl", tmp_path / "none")
     assert "muster.webhook.installer.installation_steps" in modules
-    assert not packages & {"kubernetes", "aiohttp", "prometheus_client"}
+    assert not packages & {"aiohttp", "prometheus_client"}
 
 
 def test_a_check_runs_the_modules_that_its_job_needs(process):

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.suites.support import thorough
 from muster.webhook import kubeyaml
-from muster.webhook.kubeyaml import glyphs, jsons
+from muster.webhook.kubeyaml import emitters, jsons
 
 BLOCK = 0x2000
 BLOCKS = range(0, 0x110000, BLOCK)
@@ -29,7 +29,7 @@ def test_whatever_a_terminal_would_obey_is_an_escape_in_yaml_and_json(start):
 
 @pytest.mark.parametrize("text", ["数据 集", "a\u3000b", "naïve", "🚀", "tab\there\nand a line"])
 def test_what_people_can_see_stays_as_it_is(text):
-    assert not glyphs.is_hidden(text)
+    assert not emitters.is_hidden(text)
     assert text in jsons.dump(text).replace("\\t", "\t").replace("\\n", "\n")
 
 

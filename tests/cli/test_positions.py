@@ -164,7 +164,7 @@ def case(write):
 
 def line(case, finding):
     spot = field_places.of_finding(case, finding)
-    return case.source.passage._text.splitlines()[spot.line - 1].strip()
+    return case.source.parsed.around.splitlines()[spot.line - 1].strip()
 
 
 def test_a_word_that_muster_has_moved_is_where_the_user_wrote_it(case):

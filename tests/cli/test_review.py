@@ -70,7 +70,6 @@ async def post():
 
         yield send
     await listener.close()
-    resolver.close()
 
 
 @pytest.mark.parametrize("phase", ["mutate", "validate"])

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from muster.webhook.cluster import live
+from muster.kube import clients
 from tests.support import waits
 
 PLURALS = {
@@ -257,7 +257,7 @@ async def server():
 
 @pytest.fixture
 async def api(server, tmp_path):
-    connection = await live.connect(write_kubeconfig(tmp_path / "kubeconfig", server.url))
+    connection = await clients.connect(write_kubeconfig(tmp_path / "kubeconfig", server.url))
     yield connection
     await connection.close()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.webhook.cluster import bodies, transports
+from muster.kube import payloads, transports
 
 
 class Answer:
@@ -23,7 +23,7 @@ class Answer:
 
 
 async def lines(answer, limit=1000):
-    return [line async for line in bodies.lines(answer, limit, "an event")]
+    return [line async for line in payloads.lines(answer, limit, "an event")]
 
 
 def cut(body, places):
@@ -51,15 +51,15 @@ async def test_a_line_over_the_cap_is_an_error_before_it_has_ended(pieces):
 
 
 async def test_a_body_over_the_cap_is_an_error():
-    assert await bodies.read(Answer(b'{"a":', b"1}"), 7, "a page") == {"a": 1}
+    assert await payloads.read(Answer(b'{"a":', b"1}"), 7, "a page") == {"a": 1}
     with pytest.raises(transports.OversizedError, match="a page is larger than"):
-        await bodies.read(Answer(b'{"a":', b"1}"), 6, "a page")
+        await payloads.read(Answer(b'{"a":', b"1}"), 6, "a page")
 
 
 @pytest.mark.parametrize(("body", "said"), [(b"<html>", "is not JSON"), (b"[]", "is JSON list, not an object")])
 def test_what_is_no_json_object_is_an_error(body, said):
     with pytest.raises(transports.MalformedError, match=f"a page {said}"):
-        bodies.parsed(body, "a page")
+        payloads.parsed(body, "a page")
 
 
 @pytest.mark.parametrize(
@@ -73,17 +73,17 @@ def test_what_is_no_json_object_is_an_error(body, said):
 )
 async def test_a_refusal_says_what_the_server_said(body, said):
     with pytest.raises(transports.RefusedError) as refused:
-        await bodies.checked(Answer(body, status=403))
+        await payloads.checked(Answer(body, status=403))
     assert str(refused.value) == said
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("soon", None), ("-1", None), ("²", None), ("", None)])
 async def test_a_request_to_wait_is_read_in_seconds(header, seconds):
     with pytest.raises(transports.RefusedError) as refused:
-        await bodies.checked(Answer(b"{}", status=429, headers={"Retry-After": header}))
+        await payloads.checked(Answer(b"{}", status=429, headers={"Retry-After": header}))
     assert refused.value.retry_after == seconds
 
 
 async def test_a_success_passes():
     answer = Answer(b"{}")
-    assert await bodies.checked(answer) is answer
+    assert await payloads.checked(answer) is answer

@@ -5,7 +5,8 @@ import gc
 
 import pytest
 
-from muster.webhook.cluster import fetches, readers, transports
+from muster.kube import transports
+from muster.webhook.cluster import fetches, readers
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 

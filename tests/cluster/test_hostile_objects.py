@@ -10,7 +10,8 @@ import threading
 import pytest
 from aiohttp import web
 
-from muster.webhook.cluster import bodies, fetches, kinds, live, readers, reflector, snapshots, transports
+from muster.kube import payloads, transports
+from muster.webhook.cluster import fetches, kinds, live, readers, reflector, snapshots
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 SNAPSHOT = readers.Ref("RuntimeSnapshot", "team-a", "llama")
@@ -90,8 +91,8 @@ async def test_a_page_of_many_values_is_taken_in_pieces(server, reader, trainjob
 async def test_a_large_configmap_that_is_no_snapshot_is_not_even_parsed(server, reader, snapshot, until, monkeypatch):
     reader.start()
     await until(lambda: reader.synced and server.watchers("ConfigMap"))
-    parsed, parse = [], bodies.parsed
-    monkeypatch.setattr(bodies, "parsed", lambda line, what: parsed.append(len(line)) or parse(line, what))
+    parsed, parse = [], payloads.parsed
+    monkeypatch.setattr(payloads, "parsed", lambda line, what: parsed.append(len(line)) or parse(line, what))
     other = snapshot("x" * 100_000)
     other["metadata"]["name"] = "notes"
     server.put(other)
@@ -185,12 +186,12 @@ async def test_an_odd_name_or_namespace_costs_no_get(server, fetcher, odd):
 
 
 async def test_large_answers_are_read_one_at_a_time(server, api, until, monkeypatch):
-    turn, seen, written = bodies.Turn(), [], []
+    turn, seen, written = payloads.Turn(), [], []
 
     async def large(request):
         response = web.StreamResponse()
         await response.prepare(request)
-        await response.write(b'{"metadata": {}, "note": "' + b"x" * (bodies.LARGE + 70_000))
+        await response.write(b'{"metadata": {}, "note": "' + b"x" * (payloads.LARGE + 70_000))
         written.append(True)
         await finish.wait()
         await response.write(b'"}')
@@ -199,18 +200,18 @@ async def test_large_answers_are_read_one_at_a_time(server, api, until, monkeypa
     finish = asyncio.Event()
     for _ in range(3):
         server.fault("get", large)
-    grown, wait = [], bodies._Holder.grown
+    grown, wait = [], payloads._Holder.grown
 
     async def noted(self, size):
         await wait(self, size)
-        if size > bodies.LARGE:
+        if size > payloads.LARGE:
             grown.append(id(self))
 
-    monkeypatch.setattr(bodies._Holder, "grown", noted)
+    monkeypatch.setattr(payloads._Holder, "grown", noted)
 
     async def read(number):
         async with api.get(f"/api/v1/nodes/n{number}", {}, transports.Patience(5, 5)) as response:
-            seen.append(await bodies.read(response, 4 * 1024 * 1024, "a node", turn))
+            seen.append(await payloads.read(response, 4 * 1024 * 1024, "a node", turn))
 
     readings = [asyncio.create_task(read(number)) for number in range(3)]
     await until(lambda: written == [True] * 3 and grown)

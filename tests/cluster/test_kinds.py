@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.webhook.cluster import kinds, readers, transports
+from muster.kube import transports
+from muster.webhook.cluster import kinds, readers
 
 KINDS = kinds.KINDS
 

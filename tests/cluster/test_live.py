@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 import pytest
 
-from muster.webhook import cluster
-from muster.webhook.cluster import fetches, kinds, live, readers, reflector, transports
+from muster.webhook.cluster import fetches, kinds, live, readers, reflector
 
 JOB = readers.Ref("TrainJob", "team-a", "llama")
 CLAIM = readers.Ref("ResourceClaimTemplate", "team-a", "gpus")
@@ -206,19 +204,3 @@ async def test_starting_twice_is_an_error_and_stopping_twice_is_not(reader, unti
     await reader.stop()
     reader.start()
     await until(lambda: reader.synced)
-
-
-async def test_where_the_client_is_not_installed_it_is_said_which_extra_has_it(monkeypatch):
-    monkeypatch.delitem(sys.modules, "muster.webhook.cluster.api", raising=False)
-    monkeypatch.delattr(cluster, "api", raising=False)
-    monkeypatch.setitem(sys.modules, "kubernetes.aio", None)  # what Python does where a package is missing
-    with pytest.raises(transports.NoClusterError, match=r"pip install 'muster-admission\[cluster\]'"):
-        await live.connect()
-
-
-async def test_another_package_that_is_missing_is_not_taken_for_the_client(monkeypatch):
-    monkeypatch.delitem(sys.modules, "muster.webhook.cluster.api", raising=False)
-    monkeypatch.delattr(cluster, "api", raising=False)
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(ModuleNotFoundError, match="aiohttp"):
-        await live.connect()

@@ -201,20 +201,3 @@ def test_what_was_read_of_texts_has_a_limit_in_bytes_and_long_texts_do_not_push_
         readings.add(f"{number:06}" + "x" * 200 * KiB, (b"", "too long"))
     assert readings.used <= 400 * KiB
     assert readings.get("short") == (b"{}", "")
-
-
-def test_a_lock_that_an_ended_thread_kept_is_replaced():
-    readings = snapshots.Readings(400 * KiB)
-    readings._halves[0]._changing.acquire()
-    for name in ("one", "two"):
-        readings.add(name, (b"{}", ""))
-    assert readings.get("two") == (b"{}", "")
-
-
-def test_a_wrong_sum_that_an_ended_thread_left_is_set_right():
-    readings = snapshots.Readings(400 * KiB)
-    readings._halves[0].used = 10 * MiB
-    readings.add("one", (b"{}", ""))
-    readings.add("two", (b"{}", ""))
-    assert readings.get("two") == (b"{}", "")
-    assert 0 < readings.used < KiB

@@ -15,7 +15,7 @@ import random
 import urllib.parse
 from collections import defaultdict
 
-from muster.webhook.cluster import transports
+from muster.kube import transports
 
 EPOCH = "2026-11-21T12:00:{:02d}Z"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from muster.webhook.cluster import bodies, kinds, reflector
+from muster.kube import payloads
+from muster.webhook.cluster import kinds, reflector
 from muster.webhook.controllers import caches, desired
 from tests.controllers.documents import SHARED
 
@@ -20,7 +21,7 @@ def followed(told):
     def changed(before, after):
         told.append((before, after))
 
-    source = caches.Source(None, reflector.Pace(), caches.ROOM, bodies.Turn())
+    source = caches.Source(None, reflector.Pace(), caches.ROOM, payloads.Turn())
     return caches.Mirror(kinds.CLAIM, view, changed, source)
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from muster.webhook.cluster import transports
+from muster.kube import transports
 from muster.webhook.controllers import queues, reconcilers
 
 

@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from muster.webhook.cluster import kinds, live, transports, writes
+from muster.kube import authentication, clients, transports
+from muster.webhook.cluster import kinds, writes
 
 CLAIM = {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "n", "resourceVersion": "7"}}
 PATH = "/apis/resource.k8s.io/v1/namespaces/n/resourceclaims"
@@ -57,7 +58,7 @@ async def access(server, tmp_path, monkeypatch):
         "current-context": "x",
     }
     (tmp_path / "kubeconfig").write_text(json.dumps(config))
-    api = await live.connect(tmp_path / "kubeconfig")
+    api = await clients.connect(tmp_path / "kubeconfig")
     counted = []
     made = writes.Writes(api, 0.5, lambda *what: counted.append(what))
     made.counted = counted
@@ -116,7 +117,7 @@ async def test_a_write_that_is_not_answered_ends_at_its_deadline(server, access)
         await access.create(kinds.CLAIM, CLAIM)
 
 
-async def test_a_server_that_is_not_there_is_unreachable(access, server):
-    access._sender._configuration.host = "http://127.0.0.1:9"
+async def test_a_server_that_is_not_there_is_unreachable():
+    access = writes.Writes(clients.Client(authentication.Credentials("http://127.0.0.1:9")))
     with pytest.raises(transports.UnreachableError):
         await access.create(kinds.CLAIM, CLAIM)

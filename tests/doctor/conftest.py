@@ -7,8 +7,8 @@ import json
 
 import pytest
 
+from muster.kube import clients
 from muster.webhook.cli.main import main
-from muster.webhook.cluster import live
 from muster.webhook.doctor import examination
 from muster.webhook.doctor.live_installation import Installation, Options
 from tests.doctor import worlds
@@ -46,7 +46,7 @@ async def installation(kubeconfig):
     async with contextlib.AsyncExitStack() as stack:
 
         async def make(**options):
-            sender = await live.connect(kubeconfig)
+            sender = await clients.connect(kubeconfig)
             stack.push_async_callback(sender.close)
             return Installation(sender, Options(**options), worlds.base())
 

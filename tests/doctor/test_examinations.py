@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.webhook.cluster import transports
+from muster.kube import transports
 from muster.webhook.doctor import examination
 from muster.webhook.doctor.live_installation import Options
 from tests.doctor import worlds

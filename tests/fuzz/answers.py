@@ -30,7 +30,7 @@ def main(argv=None):
     parser.add_argument("--whole", type=int, help="print this case in full")
     asked = parser.parse_args(argv)
     numbers = range(asked.first, asked.first + asked.count) if asked.whole is None else (asked.whole,)
-    with services.Service(patience=600.0, threads=False) as service:
+    with services.Service(patience=600.0, forks=False) as service:
         for number in numbers:
             for each in trials.run(service, drawing.draw(asked.seed, number)).exchanges:
                 told = each.answer, _records(each)

@@ -15,8 +15,8 @@ __all__ = ["BUILD", "batch", "begin", "faults_of", "one", "settle", "signature_o
 
 BUILD = Path(__file__).parents[2] / "build" / "fuzz"
 SHARE = 8
-"""Of one case in so many, large reviews are evaluated on threads, and Events and reports are written, as they are of
-each case with a secret."""
+"""Of one case in so many, large reviews are evaluated in processes of their own, and Events and reports are written, as
+they are of each case with a secret."""
 _TRIES = 3
 _SLOW = invariants.a_decision_takes_no_longer_than_its_size_is_worth
 
@@ -60,7 +60,7 @@ def one(service, seed, number, judged=invariants.INVARIANTS):
     """Draw and run a case; return it, its story and its faults."""
     case = drawing.draw(seed, number)
     chosen = number % SHARE == 0
-    return case, *faults_of(service, case, judged, told=chosen or bool(case.planted), threads=chosen)
+    return case, *faults_of(service, case, judged, told=chosen or bool(case.planted), forks=chosen)
 
 
 def faults_of(service, case, judged=invariants.INVARIANTS, **how):

@@ -189,13 +189,14 @@ class _Watching:
         self._resolver = resolver
         self.spoilt = []
 
-    async def decide(self, request, *rest, **named):
+    async def resolve(self, asked, *rest, **named):
+        request = asked.request
         before = [_packed(each) for each in (request.document, request.old)]
-        decision = await self._resolver.decide(request, *rest, **named)
+        ending = await self._resolver.resolve(asked, *rest, **named)
         for name, was, now in zip(("object", "oldObject"), before, (request.document, request.old), strict=True):
             if _packed(now) != was:
                 self.spoilt.append(name)
-        return decision
+        return ending
 
     def __getattr__(self, name):
         return getattr(self._resolver, name)
@@ -211,13 +212,13 @@ class Service:
 
     Args:
         patience: seconds of processor time after which a request is ended.
-        threads: whether large reviews may be evaluated on threads with deadlines, as in the service. Without, the same
+        forks: whether large reviews may be evaluated in processes of their own, as in the service. Without, the same
             cases have the same answers on every machine.
     """
 
-    def __init__(self, patience=10.0, *, threads=True):
+    def __init__(self, patience=10.0, *, forks=True):
         self._patience = patience
-        self._apart = {True: handlers.APART if threads else sys.maxsize, False: sys.maxsize}
+        self._apart = {True: handlers.APART if forks else sys.maxsize, False: sys.maxsize}
         self._held = None, None
         self._runner = asyncio.Runner()
         self._stack = contextlib.ExitStack()
@@ -255,7 +256,7 @@ class Service:
         limits = report_objects.Limits(1000, 86400.0)
         return events, writers.Reports(access, report_objects.FORMATS["openreports"], limits=limits, pace=pace)
 
-    def ask(self, phase, kind, body, reader, policy, *, told=True, threads=True):
+    def ask(self, phase, kind, body, reader, policy, *, told=True, forks=True):
         """Send one body to a path, with a cluster of its own; return the exchange.
 
         Args:
@@ -265,10 +266,10 @@ class Service:
             reader: the cluster.
             policy: the policy in force.
             told: whether Events and reports are written about it.
-            threads: whether it may be evaluated on a thread.
+            forks: whether it may be evaluated in a process of its own.
         """
         exchange = Exchange(phase, body)
-        handlers.APART = self._apart[threads]
+        handlers.APART = self._apart[forks]
         try:
             signal.setitimer(signal.ITIMER_VIRTUAL, self._patience)
             self._runner.get_loop().run_until_complete(self._ask(exchange, kind, reader, policy, told))
@@ -300,7 +301,6 @@ class Service:
             exchange.raised = f"{type(error).__name__}: {str(error)[:300]}"
         self._audit.flush(60.0)
         exchange.seconds = time.process_time() - began
-        resolver.close()
         if told:
             exchange.told = await self._told(self._recorder.shown)
         exchange.submitted, exchange.lines, exchange.logged = self._recorder.kept, self._sink.kept, self._lines.kept

@@ -15,7 +15,7 @@ from muster.webhook import logs
 from muster.webhook.admission import accounts, answers, decisions, reviews
 from muster.webhook.admission.policies import Mode
 from muster.webhook.notices import denials
-from muster.webhook.server import endings, handlers
+from muster.webhook.server import handlers
 from tests.fuzz import batches, invariants, mutations, services
 
 _MOST = 3000  # which jobs are drawn first changes with each file of the corpus
@@ -30,14 +30,15 @@ def an_answer_lacks_the_uid(plant):
 
 def what_has_many_errors_is_not_answered(plant):
     """The handler raises where more than two errors are told."""
-    surely = endings.end_surely
+    take = handlers.Admission._take
 
-    def end(decision, *rest):
-        if len(findings.errors(decision.findings)) > 2:
+    def taking(self, review, ending):
+        found = (ending.record or {}).get("findings", ())
+        if sum(each["severity"] == "error" for each in found) > 2:
             raise LookupError("planted")
-        return surely(decision, *rest)
+        return take(self, review, ending)
 
-    plant(endings, "end_surely", end)
+    plant(handlers.Admission, "_take", taking)
 
 
 def an_update_of_nodes_raises(plant):
@@ -227,7 +228,7 @@ FAULTS = {
 
 def found_at(invariant, said):
     """The number of the first case that breaks an invariant in this way, None for none of the first ones."""
-    with services.Service(patience=600.0, threads=False) as service:
+    with services.Service(patience=600.0, forks=False) as service:
         for number in range(_MOST):
             _, _, faults = batches.one(service, "planted faults", number)
             if any(name == invariant.__name__ and said in fault for name, fault in faults):

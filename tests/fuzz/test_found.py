@@ -234,7 +234,7 @@ def faults_of(document, *cluster):
     """What a job breaks in mode `enforce`."""
     policy = {"mode": "enforce", "profiles": True, "roles": True}
     case = cases.Case(document["kind"], admissions.make_review(document), cluster, policy, {SECRET: "x"})
-    with services.Service(patience=600.0, threads=False) as service:
+    with services.Service(patience=600.0, forks=False) as service:
         return invariants.faults(trials.run(service, case), invariants.COUNTED)
 
 

@@ -21,7 +21,7 @@ _NEEDS = ("--model_name_or_path=m", "--dataset_name=d")
 
 def faults(*stories):
     """What is wrong with a job in mode `enforce`, given as (document, documents of the cluster)."""
-    with services.Service(patience=600.0, threads=False) as service:
+    with services.Service(patience=600.0, forks=False) as service:
         for document, cluster in stories:
             policy = {"mode": "enforce", "profiles": True, "roles": True}
             case = cases.Case(document["kind"], admissions.make_review(document), list(cluster), policy)

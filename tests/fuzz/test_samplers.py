@@ -96,7 +96,7 @@ _KINDS = {
 @pytest.mark.parametrize("kind", _KINDS, ids=lambda kind: f"{kind[0]}-{str(kind[1])[:30]}")
 def test_a_hostile_training_with_a_sampler_breaks_no_invariant(kind):
     broken = []
-    with services.Service(patience=600.0, threads=False) as service:
+    with services.Service(patience=600.0, forks=False) as service:
         for number, made in enumerate(_KINDS[kind](kind[1])):
             document, *cluster = made if isinstance(made, tuple) else (made,)
             for mode in ("enforce", "warn"):

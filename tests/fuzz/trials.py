@@ -52,7 +52,7 @@ def run(service, case, **how):
     Args:
         service: the service.
         case: the case.
-        how: `told` and `threads` of `Service.ask`.
+        how: `told` and `forks` of `Service.ask`.
     """
     body = cases.body_of(case.review)
     request = _request(body)

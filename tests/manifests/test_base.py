@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from unittest import mock
 
+from muster.kube import transports
 from muster.webhook import configs
-from muster.webhook.cluster import kinds, transports
+from muster.webhook.cluster import kinds
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import clusters, health, services
 from tests.manifests import bases, files

@@ -95,7 +95,6 @@ async def serve():
             table |= more.get("further", {})
             listener = Listener(table, body_limit, 1.0, more.get("connection_limits"), metrics.connection_closed)
             port = await listener.open("127.0.0.1", 0, None)
-            stack.callback(resolver.close)
             stack.push_async_callback(listener.close)
             http = await stack.enter_async_context(aiohttp.ClientSession())
             return Webhook(f"http://127.0.0.1:{port}", http, records, metrics, listener, resolver)

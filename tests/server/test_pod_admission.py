@@ -9,8 +9,8 @@ from collections import Counter
 import orjson
 import pytest
 
+from muster.kube import transports
 from muster.webhook.admission.policies import Mode, Policy
-from muster.webhook.cluster import transports
 from muster.webhook.cluster.memory import InMemoryReader
 from muster.webhook.server.pod_admission import DryRuns
 from tests.server.conftest import RUNTIME

@@ -12,7 +12,7 @@ import asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from muster.webhook.cluster import transports
+from muster.kube import transports
 from tests.controllers.apiservers import RefusedError
 from tests.trust.conftest import World
 

@@ -8,7 +8,7 @@ import base64
 import pytest
 
 from muster.certs import authorities, errors, leaves, materials, pems
-from muster.webhook.cluster import transports
+from muster.kube import transports
 from muster.webhook.trust import leaders, secrets
 from tests.controllers.apiservers import RefusedError
 from tests.trust.conftest import KINDS, LEAF, RULES, SERVICE, World

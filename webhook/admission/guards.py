@@ -1,28 +1,35 @@
 """Guards: calls a strategy so that a failure is attributed to it and a slow call is ended.
 
-Muster's own strategies run on the calling thread. A strategy from another distribution runs on its own thread with a
-time budget. When the budget is used up, the result is dropped and the thread is told to end, and again at each later
-call. A strategy with too many threads that do not is not called again until they have ended.
+Muster's own strategies are called as they are. For a strategy from another distribution an alarm (SIGALRM) is set,
+which raises an exception in it when its time is up. In the service such a strategy is only called in a process of its
+own (`muster.webhook.server.forks`), whose end is sure. An alarm rings in the main thread; on another one there is none.
 """
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import threading
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from muster.audit import scanner
 from muster.strategies.plugins.registry import PluginError, Registered
-from muster.webhook.admission import threads
 
-__all__ = ["MAX_STRAY", "call", "told"]
-
-MAX_STRAY = 4
-"""Threads of one plugin that may be over their budget before the plugin is no longer called."""
+__all__ = ["NotHereError", "call", "told"]
 
 _MAX_MESSAGE = 500
 _MAX_NAME = 100
+_AGAIN = 0.1  # seconds after which what caught the alarm is interrupted again
 _Result = TypeVar("_Result")
+
+
+class NotHereError(Exception):
+    """A plugin may not be called in this process; evaluate again in one of its own."""
+
+
+class _LateError(BaseException):
+    """Raised in a call whose time is up; no `except Exception` on its way keeps it."""
 
 
 def call(registered: Registered, stage: str, work: Callable[[], _Result], budget: float) -> _Result:
@@ -32,64 +39,52 @@ def call(registered: Registered, stage: str, work: Callable[[], _Result], budget
         registered: the strategy that is called.
         stage: the protocol's method, for the error.
         work: the call, without arguments.
-        budget: seconds, for strategies of other distributions.
+        budget: seconds, for strategies of other distributions; 0 where they may not be called.
 
     Raises:
-        PluginError: the work raised, took longer than its budget, or was refused.
+        PluginError: the work raised, or took longer than its budget.
+        NotHereError: the strategy is of another distribution, and the budget is 0.
     """
+    if registered.in_tree:
+        try:
+            return work()
+        except Exception as error:
+            raise PluginError(registered, stage, told(error)) from error
+    if not budget:
+        raise NotHereError
     try:
-        return work() if registered.in_tree else _on_a_thread(registered, stage, work, budget)
-    except PluginError:
-        raise
-    except Exception as error:
+        with _alarm(budget):
+            return work()
+    except _LateError as error:
+        raise PluginError(registered, stage, f"took longer than its {budget:g} s") from error
+    except BaseException as error:  # a plugin may even exit
         raise PluginError(registered, stage, told(error)) from error
 
 
-def _on_a_thread(registered: Registered, stage: str, work: Callable[[], _Result], budget: float) -> _Result:
-    name = str(registered)
-    _stray[name] = [each for each in _stray.get(name, ()) if each.thread.tell()]
-    if len(_stray[name]) >= MAX_STRAY:
-        raise PluginError(
-            registered, stage, f"{MAX_STRAY} earlier calls are still running after their time budget; it is not called"
-        )
-    called = _Call(work, f"strategy-{registered.strategy.framework}")
-    if not called.ends_within(budget):
-        _stray[name].append(called)
-        raise PluginError(registered, stage, f"took longer than its {budget:g} s")
-    if called.failure:
-        raise PluginError(registered, stage, called.failure)
-    return called.results[0]
+@contextlib.contextmanager
+def _alarm(budget: float) -> Iterator[None]:
+    """Raise `_LateError` in the block when its time is up, again where that was caught, and at its end."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+    waiting, rung = True, False
 
+    def ring(*_: object) -> None:
+        nonlocal rung
+        if waiting:
+            rung = True
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+            raise _LateError
 
-class _Call(Generic[_Result]):
-    """One call of a plugin on a thread of its own."""
-
-    def __init__(self, work: Callable[[], _Result], name: str) -> None:
-        self._work = work
-        self._done = threading.Event()
-        self.thread = threads.Ended(self._do, name)
-        self.results: list[_Result] = []
-        self.failure = ""
-
-    def ends_within(self, budget: float) -> bool:
-        """Begin, and tell the thread to end when nobody waits for it any more."""
-        self.thread.start()
-        in_time = False
-        try:
-            in_time = self._done.wait(budget)
-        finally:
-            if not in_time:
-                self.thread.tell()
-        return in_time
-
-    def _do(self) -> None:
-        try:
-            self.results.append(self._work())
-        except threads.GivenUpError:
-            raise
-        except BaseException as error:  # noqa: BLE001  # handed to the caller, who names it; a plugin may even exit
-            self.failure = told(error)  # here, because its text is the plugin's code too
-        self._done.set()
+    handler, timer = signal.signal(signal.SIGALRM, ring), signal.setitimer(signal.ITIMER_REAL, budget)
+    try:
+        yield
+    finally:
+        waiting = False
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
+    if rung:
+        raise _LateError
 
 
 def told(error: BaseException) -> str:
@@ -104,6 +99,3 @@ def _said(speak: Callable[[], str], what: str) -> str:
         return speak()
     except BaseException as worse:  # noqa: BLE001  # whatever it is, it must not end the process
         return f"({what} fails with {type(worse).__name__})"
-
-
-_stray: dict[str, list[_Call[Any]]] = {}

@@ -12,10 +12,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from muster.kube import clients, transports
 from muster.webhook.cli import cases, cluster_dry_runs, problems
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.cluster import kinds, listings, live, readers, trainers, transports, writes
+from muster.webhook.cluster import kinds, listings, live, readers, trainers, writes
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Input, Origin, Source
 
@@ -41,7 +42,7 @@ def check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
 
 async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
     names = [*args.paths, *args.filename]
-    sender = await live.connect(args.kubeconfig, args.context)
+    sender = await clients.connect(args.kubeconfig, args.context)
     try:
         found = sources.read(names) if names else await _jobs(sender, args.namespace)
         setup = cases.setup(args, found, live=True)

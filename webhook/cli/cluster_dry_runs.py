@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from muster.kube import transports
 from muster.strategies.documents import trainjobs
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.loose import member
 from muster.webhook.admission import answers
 from muster.webhook.cli import jobsets
 from muster.webhook.cli.cases import Case, Setup
-from muster.webhook.cluster import dry_runs, kinds, readers, served, transports
+from muster.webhook.cluster import dry_runs, kinds, readers, served
 
 __all__ = ["DryRuns"]
 

@@ -210,7 +210,7 @@ def _container(found: Observed) -> _Answer:
 def _crashing(found: Observed) -> _Answer:
     for pod, status, _ in _waiting(found, ("CrashLoopBackOff",)):
         times = plural(int(status.get("restartCount") or 0), "restart")
-        end = _end(pod, member(status, "lastState", "terminated"))
+        end = _end(member(status, "lastState", "terminated"))
         return f"pod {_name(pod)} crashes again and again ({times}): {end}"
     return None
 

@@ -12,7 +12,7 @@ from muster.strategies.documents import paths
 from muster.strategies.documents.findings import Finding
 from muster.strategies.documents.paths import Path
 from muster.webhook.cli.cases import Case
-from muster.webhook.kubeyaml.positions import Spot
+from muster.webhook.kubeyaml.composer import Spot
 
 __all__ = ["of_field", "of_finding"]
 

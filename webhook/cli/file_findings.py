@@ -26,7 +26,7 @@ from muster.strategies.launches.launches import Launcher
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.cli import related, schemas
 from muster.webhook.cluster import readers
-from muster.webhook.kubeyaml.builders import Repeat
+from muster.webhook.kubeyaml.composer import Repeat
 from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["check", "framework", "judged", "may_train", "of_container"]

@@ -17,7 +17,7 @@ from muster.webhook.cli.cases import Case, Setup, is_job, is_judged
 from muster.webhook.cli.problems import one_line, plural, versioned
 from muster.webhook.cli.unjudged import Unjudged
 from muster.webhook.kubeyaml import jsons
-from muster.webhook.kubeyaml.positions import Spot
+from muster.webhook.kubeyaml.composer import Spot
 from muster.webhook.kubeyaml.sources import Origin, Source
 
 __all__ = ["FAILURE", "Entry", "Report", "entries", "findings", "lines", "place", "place_of"]

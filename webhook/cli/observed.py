@@ -11,9 +11,10 @@ from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
 from muster.audit.record_schema import Sealed
+from muster.kube import transports
 from muster.strategies.documents import names
 from muster.strategies.documents.loose import items, member
-from muster.webhook.cluster import kinds, listings, readers, served, transports, writes
+from muster.webhook.cluster import kinds, listings, readers, served, writes
 from muster.webhook.controllers import guards, trainings
 
 __all__ = ["Asked", "Document", "Observed", "Records", "condition", "containers", "every", "one", "seconds_since"]

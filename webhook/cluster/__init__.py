@@ -1,7 +1,6 @@
 """Everything that Muster reads from the cluster and writes to it: kinds, readers and the verbs that write.
 
-`readers` is the interface; `memory`, `overlay` and `live` implement it. Only `api` imports kubernetes, and only
-`live.connect` imports `api`, so that the offline CLI and the tests pay nothing for a client that they do not use.
+`readers` is the interface; `memory`, `overlay` and `live` implement it, the last one on `muster.kube`.
 Decisions only read, and may not wait; `writes`, `leases` and `events` are for the other parts of Muster.
 """
 

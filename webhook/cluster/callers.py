@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.webhook.cluster import bodies, calls, transports
+from muster.kube import calls, payloads, transports
 
 __all__ = ["ACCESS", "TOKENS", "Caller", "Callers", "Right"]
 
@@ -79,7 +79,7 @@ class Callers:
         body = {"apiVersion": version, "kind": kind, "spec": spec}
         call = calls.Call("POST", path, {}, body)
         answer = await calls.answered(
-            self._sender, call, self._deadline, lambda response: bodies.read(response, _MAX_ANSWER, f"POST {path}")
+            self._sender, call, self._deadline, lambda response: payloads.read(response, _MAX_ANSWER, f"POST {path}")
         )
         status = answer.get("status")
         if not isinstance(status, dict):

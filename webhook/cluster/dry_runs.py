@@ -13,11 +13,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from muster.kube import calls, payloads, transports
 from muster.strategies.documents import loose
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.trainer import ml_policies
-from muster.webhook.cluster import bodies, calls, kinds, served, transports
+from muster.webhook.cluster import kinds, served
 
 __all__ = ["RULE", "Answer", "Question", "ask", "findings", "name_of", "questions"]
 
@@ -125,7 +126,7 @@ async def ask(
     what = f"dry run of a {kind.served}"
     try:
         call = calls.Call("POST", kind.path(namespace), {"dryRun": "All"}, document)
-        await calls.answered(sender, call, deadline, lambda answer: bodies.read(answer, _LONGEST, what), shown=_SHOWN)
+        await calls.answered(sender, call, deadline, lambda answer: payloads.read(answer, _LONGEST, what), shown=_SHOWN)
     except transports.RefusedError as refused:
         said = _STATUS.sub("", str(refused))
         if refused.status == 403 and _OWN_RIGHTS.search(said):

@@ -14,7 +14,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from muster.webhook.cluster import kinds, transports, writes
+from muster.kube import transports
+from muster.webhook.cluster import kinds, writes
 
 __all__ = ["EventRecorder", "Regarding", "document"]
 

@@ -12,7 +12,8 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from muster.webhook.cluster import bodies, kinds, readers, served, snapshots, transports
+from muster.kube import payloads, transports
+from muster.webhook.cluster import kinds, readers, served, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,10 +46,10 @@ class Fetches:
         deadline: float = 1.0,
         *,
         clock: Callable[[], float] = time.monotonic,
-        turn: bodies.Turn | None = None,
+        turn: payloads.Turn | None = None,
     ) -> None:
         self._api = api
-        self._turn = turn or bodies.Turn()
+        self._turn = turn or payloads.Turn()
         self._deadline = deadline
         self._clock = clock
         self._parsing = asyncio.Semaphore(_MAX_PARSING)
@@ -94,7 +95,7 @@ class Fetches:
                 asyncio.timeout(self._deadline),
                 self._api.get(kind.path(ref.namespace, ref.name), {}, patience) as response,
             ):
-                document = await bodies.read(await bodies.checked(response), _MAX_OBJECT, str(ref), self._turn)
+                document = await payloads.read(await payloads.checked(response), _MAX_OBJECT, str(ref), self._turn)
                 if not kind.suffix:
                     return kind.read(ref, document)
                 document = snapshots.trimmed(document)

@@ -22,7 +22,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.webhook.cluster import kinds, transports, writes
+from muster.kube import transports
+from muster.webhook.cluster import kinds, writes
 
 __all__ = ["Election", "Terms", "identity"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.webhook.cluster import bodies, calls, served, transports
+from muster.kube import calls, payloads, transports
+from muster.webhook.cluster import served
 
 __all__ = ["read"]
 
@@ -51,6 +52,6 @@ async def read(  # noqa: PLR0913 - what a list is asked for
 
 async def _page(sender: transports.Sender, kind: served.Kind, call: calls.Call, deadline: float) -> dict[str, Any]:
     async def body(response: transports.Response) -> dict[str, Any]:
-        return await bodies.read(response, _MAX_PAGE, f"a page of {kind.plural}")
+        return await payloads.read(response, _MAX_PAGE, f"a page of {kind.plural}")
 
     return await calls.answered(sender, call, deadline, body)

@@ -14,14 +14,14 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from muster.kube import payloads, transports
 from muster.strategies.documents.trainer_versions import Version
-from muster.webhook.cluster import bodies, fetches, kinds, readers, reflector, served, stores, transports
+from muster.webhook.cluster import fetches, kinds, readers, reflector, served, stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
-__all__ = ["ASK_AGAIN", "ROOM", "SILENT", "LiveReader", "connect", "namespace_of"]
+__all__ = ["ASK_AGAIN", "ROOM", "SILENT", "LiveReader"]
 
 SILENT = 75.0
 """Seconds of silence on a watch after which its cache is not trusted; the API server sends a bookmark each minute."""
@@ -30,39 +30,7 @@ ASK_AGAIN = 5.0
 
 ROOM = 160 * 1024 * 1024
 """Bytes that all cached objects together may take, where nothing else is said."""
-_NO_CLIENT = (
-    "the Kubernetes client is not installed, and what reads a cluster needs it; install the extra `cluster`: "
-    "pip install 'muster-admission[cluster]'"
-)
-
 _logger = logging.getLogger(__name__)
-
-
-async def connect(kubeconfig: Path | None = None, context: str | None = None) -> transports.Sender:
-    """Return a connection to an API server, which the caller closes. Nothing is sent yet.
-
-    Args:
-        kubeconfig: a file; without one, the service account when in a pod, else KUBECONFIG, else `~/.kube/config`.
-        context: the context in the kubeconfig, by default its current one; naming one means a kubeconfig even in a pod.
-
-    Raises:
-        transports.NoClusterError: the file is missing or wrong, there is nothing to connect to, or the client is not
-            installed.
-    """
-    try:
-        from muster.webhook.cluster import api  # noqa: PLC0415 - kubernetes costs memory and time that offline use need not pay
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "kubernetes":
-            raise
-        raise transports.NoClusterError(_NO_CLIENT) from error
-    return await api.connect(kubeconfig, context)
-
-
-def namespace_of(kubeconfig: Path | None = None, context: str | None = None) -> str:
-    """Return the namespace of a kubeconfig's context, `default` where it names none; for use after `connect`."""
-    from muster.webhook.cluster import api  # noqa: PLC0415 - as above
-
-    return api.namespace_of(kubeconfig, context)
 
 
 class LiveReader:
@@ -91,7 +59,7 @@ class LiveReader:
         room: int = ROOM,
     ) -> None:
         pace = pace or reflector.Pace()
-        turn = bodies.Turn()
+        turn = payloads.Turn()
         self._clock = pace.clock
         self._fetches = fetches.Fetches(api, deadline, clock=pace.clock, turn=turn)
         self._reflectors = {

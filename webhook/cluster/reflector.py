@@ -15,8 +15,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from muster.kube import payloads, transports
 from muster.webhook import backoffs
-from muster.webhook.cluster import bodies, stores, transports
+from muster.webhook.cluster import stores
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -90,7 +91,7 @@ class Reflector:
         api: transports.Api,
         pace: Pace,
         store: stores.Store | None = None,
-        turn: bodies.Turn | None = None,
+        turn: payloads.Turn | None = None,
     ) -> None:
         self.kind = kind
         self.store = stores.Store(kind) if store is None else store
@@ -101,7 +102,7 @@ class Reflector:
         self._api = api
         self._pace = pace
         self._backoff = backoffs.Backoff(pace.rng)
-        self._turn = turn or bodies.Turn()
+        self._turn = turn or payloads.Turn()
         self._page = kind.page
         self._calm = 0  # pages in a row that were not too large
         self._begun = pace.clock()
@@ -176,7 +177,7 @@ class Reflector:
         limit, most = (MAX_PAGE, MAX_VALUES) if self._page > 1 else (MAX_OBJECT, None)
         try:
             async with asyncio.timeout(self._pace.page), self._api.get(self.kind.path(), query, patience) as response:
-                page = await bodies.read(await bodies.checked(response), limit, what, self._turn, most)
+                page = await payloads.read(await payloads.checked(response), limit, what, self._turn, most)
         except TimeoutError as error:
             raise transports.UnreachableError(f"{what} took more than {self._pace.page} s") from error
         items, metadata = page.get("items"), page.get("metadata")
@@ -204,16 +205,16 @@ class Reflector:
             if self.problem:
                 _logger.info("cluster contact restored", extra={"kind": self.kind.name, "problem": self.problem})
             self.problem = ""
-            async with contextlib.aclosing(bodies.lines(response, MAX_OBJECT, what, self._turn)) as lines:
+            async with contextlib.aclosing(payloads.lines(response, MAX_OBJECT, what, self._turn)) as lines:
                 async for line in lines:
                     if self._concerns(line):
-                        self._apply(bodies.parsed(line, what))
+                        self._apply(payloads.parsed(line, what))
                     self.contact = self._pace.clock()
 
     async def _accepted(self, response: transports.Response) -> None:
         try:
             async with asyncio.timeout(self._pace.page):
-                await bodies.checked(response)
+                await payloads.checked(response)
         except TimeoutError as error:
             raise transports.UnreachableError(f"a refusal took more than {self._pace.page} s") from error
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib import parse
 
-from muster.webhook.cluster import readers, snapshots, transports, trims
+from muster.kube import transports
+from muster.webhook.cluster import readers, snapshots, trims
 
 __all__ = ["Kind"]
 

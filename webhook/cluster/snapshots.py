@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import time
 from collections import OrderedDict
 from typing import Any
 
@@ -29,7 +28,6 @@ MAX_TEXT = 256 * 1024  # characters; the built-in runtimes have 0.5 to 3 thousan
 MAX_VALUES = 10_000  # 50 ms of parsing; a large pod template has 500
 _QUICK = 8 * 1024  # characters that are read within 20 ms, whatever they are
 _REMEMBERED = 4 * 1024 * 1024  # bytes
-_HELD = 5.0  # seconds after which nobody works with a lock any more
 _SHOWN = 300  # characters of a reason; a key may be as long as the text
 
 
@@ -74,7 +72,8 @@ class Readings:
     """What was read of the latest texts, up to a number of bytes.
 
     Long and short texts have half of the room each, so that the long ones, which nobody needs often, cannot push out
-    the others. All methods may be called on any thread; none waits for another, since threads may be ended anywhere.
+    the others. All methods may be called on any thread; none waits for another, since a process that is forked
+    meanwhile would wait for ever.
 
     Args:
         room: bytes that texts and readings may take.
@@ -106,7 +105,6 @@ class _Half:
         self._room = room
         self._known: OrderedDict[str, tuple[bytes, str]] = OrderedDict()  # latest last
         self._changing = threading.Lock()
-        self._since = -_HELD  # when it was taken last
         self.used = 0
 
     def get(self, runtime: str) -> tuple[bytes, str] | None:
@@ -117,17 +115,11 @@ class _Half:
         return found
 
     def add(self, runtime: str, reading: tuple[bytes, str]) -> None:
-        lock, now = self._changing, time.monotonic()
-        if lock.acquire(blocking=False):
+        if self._changing.acquire(blocking=False):
             try:
-                self._since = now
                 self._add(runtime, reading)
             finally:
-                lock.release()
-        elif now - self._since >= _HELD:
-            self._changing = (
-                threading.Lock()
-            )  # the thread that had the other one was ended before it could give it back
+                self._changing.release()
 
     def _add(self, runtime: str, reading: tuple[bytes, str]) -> None:
         size = _weight(runtime, reading)
@@ -136,8 +128,6 @@ class _Half:
             self.used += size
         while self.used > self._room and self._known:
             self.used -= _weight(*self._known.popitem(last=False))
-        if not self._known:
-            self.used = 0  # a thread that was ended in here may have left a wrong sum
 
 
 def _weight(runtime: str, reading: tuple[bytes, str]) -> int:

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from muster.kube import payloads, transports
 from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
-from muster.webhook.cluster import bodies, kinds, transports
+from muster.webhook.cluster import kinds
 
 __all__ = ["read", "served"]
 
@@ -29,7 +30,7 @@ async def read(api: transports.Api, deadline: float) -> Version | None:
     patience = transports.Patience(deadline, deadline)
     try:
         async with asyncio.timeout(deadline), api.get(_PATH, {}, patience) as response:
-            return served(await bodies.read(await bodies.checked(response), _MOST, "the OpenAPI schema of Trainer"))
+            return served(await payloads.read(await payloads.checked(response), _MOST, "the OpenAPI schema of Trainer"))
     except (transports.TransportError, TimeoutError):
         return None
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from muster.webhook.cluster import bodies, calls, served, transports
+from muster.kube import calls, payloads, transports
+from muster.webhook.cluster import served
 
 __all__ = ["ConflictError", "TerminatingError", "Writes", "is_of_no_namespace"]
 
@@ -116,7 +117,7 @@ class Writes:
         call = calls.Call(method, path, {}, body, content_type)
         try:
             return await calls.answered(
-                self._sender, call, self._deadline, lambda answer: bodies.read(answer, _MAX_ANSWER, what)
+                self._sender, call, self._deadline, lambda answer: payloads.read(answer, _MAX_ANSWER, what)
             )
         except transports.RefusedError as error:
             raise _told_apart(error, method, what) from error

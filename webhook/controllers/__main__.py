@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from muster.kube import clients, transports
 from muster.strategies.frameworks import builtin
 from muster.webhook import configs, logs
-from muster.webhook.cluster import live, transports
 from muster.webhook.controllers import run
 
 __all__ = ["main"]
@@ -49,7 +49,7 @@ async def _run(config: configs.Config, kubeconfig: Path | None, *, without_lease
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    api = await live.connect(kubeconfig)
+    api = await clients.connect(kubeconfig)
     controllers = run.Controllers(api, lambda: policy.profiles, options)
     controllers.start()
     try:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from muster.webhook.cluster import bodies, kinds, readers, reflector, served, stores, transports
+from muster.kube import payloads, transports
+from muster.webhook.cluster import kinds, readers, reflector, served, stores
 from muster.webhook.controllers import views
 
 __all__ = ["ROOM", "Caches", "Changed", "Mirror", "Source"]
@@ -137,7 +138,7 @@ class Source(NamedTuple):
     api: transports.Api
     pace: reflector.Pace
     room: int
-    turn: bodies.Turn
+    turn: payloads.Turn
 
 
 class Mirror(Generic[View]):
@@ -196,7 +197,7 @@ class Caches:
         pace: reflector.Pace | None = None,
         room: int = ROOM,
     ) -> None:
-        source = Source(api, pace or reflector.Pace(), room, bodies.Turn())
+        source = Source(api, pace or reflector.Pace(), room, payloads.Turn())
         managed = views.Managed.from_document
         self.pods = Mirror(kinds.POD, views.Pod.from_document, changed["Pod"], source, lambda pod: pod.claims)
         self.jobs = Mirror(kinds.JOBSET, views.JobSet.from_document, changed["JobSet"], source, lambda job: job.sizes)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from muster.kube import payloads, transports
 from muster.strategies.documents import names
 from muster.webhook import configs
-from muster.webhook.cluster import bodies, kinds, leases, reflector, transports, writes
+from muster.webhook.cluster import kinds, leases, reflector, writes
 from muster.webhook.controllers import caches, trainings
 from muster.webhook.controllers.reconcilers import Loop
 
@@ -135,7 +136,7 @@ class Collecting:
 
     async def _lead(self) -> None:
         """Follow the pods of all JobSets until cancelled."""
-        source = caches.Source(self._sender, self._options.pace, self._options.room, bodies.Turn())
+        source = caches.Source(self._sender, self._options.pace, self._options.room, payloads.Turn())
         loop: Loop[Key] = Loop("trainings", self._keep, self._rng, workers=2)
         pods = caches.Mirror(kinds.RANK, Speaker.from_document, self._changed, source)
         self._waiting.clear()

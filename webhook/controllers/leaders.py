@@ -9,8 +9,9 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from muster.kube import transports
 from muster.strategies.platform.profiles import Profile
-from muster.webhook.cluster import events, leases, reflector, transports, writes
+from muster.webhook.cluster import events, leases, reflector, writes
 from muster.webhook.controllers import caches, views
 from muster.webhook.controllers.leftovers import Leftovers
 from muster.webhook.controllers.objects import Objects

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from muster.kube import transports
 from muster.strategies.documents import names
 from muster.strategies.platform.profiles import Profile
-from muster.webhook.cluster import events, kinds, transports, writes
+from muster.webhook.cluster import events, kinds, writes
 from muster.webhook.controllers import caches, desired, views
 
 __all__ = ["Objects"]

@@ -8,7 +8,8 @@ import random
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from muster.webhook.cluster import transports, writes
+from muster.kube import transports
+from muster.webhook.cluster import writes
 from muster.webhook.controllers import queues
 
 __all__ = ["Loop"]

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from muster.kube import transports
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.platform.seats import SeatsError, parse_seats
 from muster.webhook import configs
-from muster.webhook.cluster import leases, transports, writes
+from muster.webhook.cluster import leases, writes
 from muster.webhook.controllers import caches, lines, views
 from muster.webhook.controllers.leaders import ControllerOptions, Leader, Profiles
 

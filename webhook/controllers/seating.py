@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from muster.kube import transports
 from muster.strategies.documents import names
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.platform.seats import format_seats
-from muster.webhook.cluster import events, kinds, transports, writes
+from muster.webhook.cluster import events, kinds, writes
 from muster.webhook.controllers import caches, lines, seats, views
 
 __all__ = ["Key", "Seating"]

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from muster.kube import payloads, transports
 from muster.strategies.documents import names
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
-from muster.webhook.cluster import bodies, kinds, served, transports
+from muster.webhook.cluster import kinds, served
 from muster.webhook.controllers import desired, views
 from muster.webhook.controllers.holdings import Holding, parse_holding
 
@@ -120,7 +121,7 @@ async def _listed(api: transports.Api, kind: served.Kind, namespace: str, deadli
     patience = transports.Patience(deadline, deadline)
     while True:
         async with asyncio.timeout(deadline), api.get(kind.path(namespace), query, patience) as response:
-            page = await bodies.read(await bodies.checked(response), _MAX_PAGE, f"a page of {kind.plural}")
+            page = await payloads.read(await payloads.checked(response), _MAX_PAGE, f"a page of {kind.plural}")
         found += [{"kind": kind.served, **each} for each in page.get("items") or ()]
         if not (more := (page.get("metadata") or {}).get("continue")):
             break

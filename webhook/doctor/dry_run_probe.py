@@ -17,12 +17,12 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
+from muster.kube import transports
 from muster.strategies.documents import names
 from muster.strategies.documents.loose import member
 from muster.strategies.frameworks.default import strategy as default
 from muster.strategies.plugins import registry
 from muster.webhook.admission.policies import Mode
-from muster.webhook.cluster import transports
 from muster.webhook.doctor import webhook_entries
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity, error, ok, unknown, warning
 from muster.webhook.doctor.live_installation import Document, Installation, Need, Options

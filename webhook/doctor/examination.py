@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from muster.webhook.cluster import transports
+from muster.kube import transports
 from muster.webhook.doctor import cluster_versions, dry_run_probe, replicas, webhook_entries, workload
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity, unknown
 from muster.webhook.doctor.live_installation import Installation, Need, Options, lacking

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from muster.kube import calls, payloads, transports
 from muster.strategies.documents.loose import items, member
 from muster.webhook import configs
-from muster.webhook.cluster import bodies, calls, transports
 from muster.webhook.doctor.expected_state import ExpectedState
 
 __all__ = ["ASIDE", "CONFIG_KEY", "REVIEWS", "Document", "Installation", "Need", "Options", "allowed", "lacking"]
@@ -112,7 +112,7 @@ class Installation:
         Raises:
             TransportError: as for `get`; it contains the pod's own error text.
         """
-        return await self._send("GET", path, {}, None, lambda answer: bodies.text(answer, _MAX_OBJECT, path))
+        return await self._send("GET", path, {}, None, lambda answer: payloads.text(answer, _MAX_OBJECT, path))
 
     async def configured(self) -> configs.Config:
         """Return the configuration in the ConfigMap, or the defaults when it cannot be read."""
@@ -141,7 +141,7 @@ class Installation:
 
 
 def _object(path: str, limit: int = _MAX_OBJECT) -> Callable[[transports.Response], Awaitable[dict[str, Any]]]:
-    return lambda answer: bodies.read(answer, limit, path)
+    return lambda answer: payloads.read(answer, limit, path)
 
 
 class Need(NamedTuple):

@@ -8,9 +8,8 @@ limits, and a line in every error.
 
 from __future__ import annotations
 
-from muster.webhook.kubeyaml.builders import MAX_ALIASED, MAX_DEPTH, YamlError
+from muster.webhook.kubeyaml.composer import MAX_DEPTH, Parsed, YamlError, load, load_all
 from muster.webhook.kubeyaml.emitters import Row, dump, dump_all
 from muster.webhook.kubeyaml.scalars import plain
-from muster.webhook.kubeyaml.streams import Parsed, load, load_all
 
-__all__ = ["MAX_ALIASED", "MAX_DEPTH", "Parsed", "Row", "YamlError", "dump", "dump_all", "load", "load_all", "plain"]
+__all__ = ["MAX_DEPTH", "Parsed", "Row", "YamlError", "dump", "dump_all", "load", "load_all", "plain"]

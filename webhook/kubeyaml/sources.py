@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from muster.strategies.documents import loose
-from muster.webhook.kubeyaml import builders, jsons, streams
-from muster.webhook.kubeyaml.positions import Passage, Spot
+from muster.webhook.kubeyaml import composer, jsons
+from muster.webhook.kubeyaml.composer import Parsed, Repeat, Spot, YamlError
 
 __all__ = ["MAX_BYTES", "MAX_FAULTS", "STDIN", "Input", "Origin", "Source", "Unreadable", "read", "read_text"]
 
@@ -23,6 +23,8 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_FAULTS = 100
 """Documents and items of one file that cannot be read, before the rest of the file is left unread."""
 STDIN = "-"
+_TEMPLATE = "; {{ belongs to a template, as of a chart: give the files that `helm template` writes"
+_TOO_MANY = f"has more than {MAX_FAULTS} documents that cannot be read; the rest of it was not read"
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _STDIN_NAME = "stdin"
 
@@ -56,16 +58,16 @@ class Source:
     Attributes:
         origin: the place of the object.
         document: the object.
-        passage: the text of the document that it is in; None where it has no text.
+        parsed: the document of the text that it is in; None where it has no text.
         within: where it is in that document, `("items", 2)` for the third of a list.
         repeats: members of the object that are written twice.
     """
 
     origin: Origin
     document: Mapping[str, Any]
-    passage: Passage | None = field(default=None, compare=False, repr=False)
+    parsed: Parsed | None = field(default=None, compare=False, repr=False)
     within: tuple[str | int, ...] = field(default=(), compare=False, repr=False)
-    repeats: tuple[builders.Repeat, ...] = field(default=(), compare=False, repr=False)
+    repeats: tuple[Repeat, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def kind(self) -> str:
@@ -87,11 +89,11 @@ class Source:
     @property
     def text(self) -> str:
         """The text of the object, with comments; "" where it has none of its own."""
-        return self.passage.text if self.passage is not None and not self.within else ""
+        return self.parsed.text if self.parsed is not None and not self.within else ""
 
     def find(self, path: Iterable[str | int]) -> Spot | None:
         """Return where a field of the object is written, or what is around it; None where the object has no text."""
-        return self.passage.find((*self.within, *path)) if self.passage is not None else None
+        return self.parsed.find((*self.within, *path)) if self.parsed is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +140,11 @@ def read_text(name: str, text: str) -> Input:
 def _read_one(name: str, stdin: BinaryIO | None, found: Input) -> None:
     try:
         if name == STDIN:
-            _add(Origin(_STDIN_NAME), _capped(stdin or sys.stdin.buffer), found)
+            _add(Origin(_STDIN_NAME), (stdin or sys.stdin.buffer).read(MAX_BYTES + 1), found)
             return
         for path in _files(Path(name)):
             with path.open("rb") as stream:
-                _add(Origin(str(path)), _capped(stream), found)
+                _add(Origin(str(path)), stream.read(MAX_BYTES + 1), found)
     except OSError as error:
         where = str(error.filename) if isinstance(error.filename, str) else name
         found.unreadable.append(Unreadable(Origin(where), f"cannot be read: {error.strerror or error}"))
@@ -159,71 +161,56 @@ def _files(path: Path) -> list[Path]:
     return inside
 
 
-def _capped(stream: BinaryIO) -> bytes:
-    return stream.read(MAX_BYTES + 1)
-
-
 def _add(file: Origin, content: bytes, found: Input) -> None:
     """Parse the bytes of one file; a document that cannot be read does not hide the others."""
+    faults = 0
     try:
-        _keep(_parts(file, _text(content)), found)
-    except _Fault as fault:
-        found.unreadable.append(Unreadable(file, str(fault)))
-
-
-def _keep(parts: Iterator[Source | Unreadable], found: Input) -> None:
-    before = len(found.unreadable)
-    for each in parts:
-        if isinstance(each, Source):
-            found.sources.append(each)
-        elif len(found.unreadable) - before == MAX_FAULTS:
-            raise _Fault(f"has more than {MAX_FAULTS} documents that cannot be read; the rest of it was not read")
-        else:
-            found.unreadable.append(each)
+        for each in _parts(file, _text(content)):
+            if isinstance(each, Source):
+                found.sources.append(each)
+            elif faults == MAX_FAULTS:
+                found.unreadable.append(Unreadable(file, _TOO_MANY))
+                return
+            else:
+                found.unreadable.append(each)
+                faults += 1
+    except ValueError as error:
+        found.unreadable.append(Unreadable(file, str(error)))
 
 
 def _parts(file: Origin, text: str) -> Iterator[Source | Unreadable]:
-    is_json = _is_json(file.file, text)
-    for parsed in (_jsons if is_json else streams.load_each)(text):
-        if isinstance(parsed, builders.YamlError):
+    for parsed in (_jsons if _is_json(file.file, text) else composer.load_each)(text):
+        if isinstance(parsed, YamlError):
             written = text.splitlines()[parsed.line - 1 : parsed.line]
             hint = _TEMPLATE if any("{{" in line for line in written) else ""
             yield Unreadable(Origin(file.file, parsed.document, 0, parsed.line), f"{parsed}{hint}")
         elif parsed.value is not None:
             origin = Origin(file.file, parsed.number, 0, parsed.line)
-            passage = Passage(text, parsed.start, parsed.end, parsed.line, is_json=is_json)
-            yield from _objects(Source(origin, parsed.value, passage, repeats=parsed.repeats))
+            yield from _objects(Source(origin, parsed.value, parsed, repeats=tuple(parsed.repeats)))
 
 
-_TEMPLATE = "; {{ belongs to a template, as of a chart: give the files that `helm template` writes"
-
-
-def _jsons(text: str) -> Iterator[streams.Parsed | builders.YamlError]:
+def _jsons(text: str) -> Iterator[Parsed | YamlError]:
     """Read JSON up to the first fault, since nothing marks where the next document begins."""
     try:
         yield from jsons.load_all(text)
-    except builders.YamlError as error:
+    except YamlError as error:
         yield error
-
-
-class _Fault(Exception):  # noqa: N818  # never leaves this module
-    """Why the rest of a file is not read."""
 
 
 def _text(content: bytes) -> str:
     if len(content) > MAX_BYTES:
-        raise _Fault(f"is larger than {MAX_BYTES // 1024**2} MiB; split it")
+        raise ValueError(f"is larger than {MAX_BYTES // 1024**2} MiB; split it")
     try:
         return content.decode("utf-8-sig").replace("\n\ufeff", "\n")  # of files that were joined
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise _Fault(f"is not UTF-8 at line {line} (byte {error.start}); save it as UTF-8") from error
+        raise ValueError(f"is not UTF-8 at line {line} (byte {error.start}); save it as UTF-8") from error
 
 
 def _is_json(file: str, text: str) -> bool:
     """Whether a text is read as JSON: where it starts like it, unless only YAML can read it, such as a line `---`."""
     begins = file.endswith(".json") or (text.lstrip()[:1] in ("{", "[") and jsons.is_json(text))
-    return begins and streams.START.search(text) is None
+    return begins and composer.START.search(text) is None
 
 
 def _objects(around: Source) -> Iterator[Source | Unreadable]:
@@ -239,7 +226,7 @@ def _objects(around: Source) -> Iterator[Source | Unreadable]:
             here = ("items", number - 1)
             repeats = tuple(each._replace(path=each.path[2:]) for each in around.repeats if each.path[:2] == here)
             within = (*around.within, *here)
-            yield from _objects(Source(place, _typed_item(item, value), around.passage, within, repeats))
+            yield from _objects(Source(place, _typed_item(item, value), around.parsed, within, repeats))
 
 
 def _fault(value: Any) -> str:

@@ -20,8 +20,9 @@ from typing import Any
 
 from muster.audit import anchor_notes, record_schema
 from muster.audit.anchor_notes import Chronicle, Ends
+from muster.kube import transports
 from muster.webhook import backoffs
-from muster.webhook.cluster import kinds, transports, writes
+from muster.webhook.cluster import kinds, writes
 
 __all__ = ["Anchors"]
 

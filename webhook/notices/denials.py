@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from muster.audit.record_schema import Record, RecordedFinding
+from muster.kube import transports
 from muster.strategies.documents import names
-from muster.webhook.cluster import events, kinds, transports, writes
+from muster.webhook.cluster import events, kinds, writes
 
 __all__ = ["REASON", "Denials", "EventPace"]
 

@@ -19,7 +19,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from muster.webhook.cluster import callers, transports
+from muster.kube import transports
+from muster.webhook.cluster import callers
 
 __all__ = ["Gate", "Verdict", "reading", "token_of"]
 

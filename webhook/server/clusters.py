@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from muster.kube import clients, transports
 from muster.strategies.documents.trainer_versions import VERSIONS, Version
 from muster.webhook import configs
-from muster.webhook.cluster import kinds, live, memory, readers, trainers, transports
+from muster.webhook.cluster import kinds, live, memory, readers, trainers
 from muster.webhook.kubeyaml import sources
 from muster.webhook.server.resolvers import Fetch
 
@@ -115,7 +116,7 @@ async def open_cluster(config: configs.ClusterSettings) -> ClusterSource:
     """
     if config.source == "files":
         return FileCluster(config)
-    return LiveCluster(await live.connect(config.kubeconfig), config)
+    return LiveCluster(await clients.connect(config.kubeconfig), config)
 
 
 def _named(config: configs.ClusterSettings) -> Version | None:

@@ -11,11 +11,13 @@ import datetime
 import logging
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from muster.audit import record_schema
 from muster.webhook.admission import accounts, answers, decisions, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Mode, Policy
+from muster.webhook.server import picks
 
 __all__ = ["Ending", "end", "end_surely", "refuse"]
 
@@ -30,14 +32,22 @@ class Ending:
     """How a request ends.
 
     Attributes:
-        decision: what was decided; of the failure mode when the first one could not be told.
-        body: the AdmissionReview of the answer.
+        body: the AdmissionReview of the answer, as JSON.
         record: None where nothing was decided, because the webhook configuration matches more than it should.
+        verdict: of the decision; of the failure mode when the first one could not be told.
+        mode: in which it was made.
+        framework: whose strategy decided; "none" where there is none.
+        picks: shared claims that the job was given, each with the number of its pods.
+        questions: what a dry run asks about the job's pods before it is let in: replicated job, kind and object.
     """
 
-    decision: Decision
-    body: bytes
+    body: str
     record: record_schema.Record | None
+    verdict: str
+    mode: str
+    framework: str
+    picks: dict[str, int]
+    questions: list[tuple[str, str, dict[str, Any]]] = dataclasses.field(default_factory=list)
 
 
 def end(decision: Decision, started: float) -> Ending:
@@ -47,10 +57,10 @@ def end(decision: Decision, started: float) -> Ending:
         decision: what was decided.
         started: when the body had arrived, by `time.perf_counter`.
     """
+    picked = picks.given(decision)
     body = reviews.dumps(answers.answer(decision))
-    if decision.request.operation not in _RECORDED:
-        return Ending(decision, body, None)
-    return Ending(decision, body, _record(decision, started))
+    record = _record(decision, started) if decision.request.operation in _RECORDED else None
+    return _ending(decision, body, record, picked)
 
 
 def end_surely(decision: Decision, policy: Policy, started: float) -> Ending:
@@ -60,7 +70,7 @@ def end_surely(decision: Decision, policy: Policy, started: float) -> Ending:
             return end(each, started)
         except Exception:  # noqa: BLE001  # the next one depends on less
             _log.exception("an answer could not be made", extra={"uid": decision.request.uid})
-    return Ending(decision, reviews.dumps(_bare(decision, policy)), None)
+    return _ending(decision, reviews.dumps(_bare(decision, policy)), None)
 
 
 def refuse(request: reviews.Request, message: str, started: float) -> Ending:
@@ -68,9 +78,15 @@ def refuse(request: reviews.Request, message: str, started: float) -> Ending:
     bare = dataclasses.replace(request, document={}, old=None)
     decision = Decision(bare, "error", allowed=False, message=message[:_MAX_MESSAGE])
     body = reviews.dumps(reviews.deny(request.uid, decision.message, code=400, reason="BadRequest"))
-    if request.operation not in _RECORDED or request.kind not in _KINDS:
-        return Ending(decision, body, None)
-    return Ending(decision, body, _record(decision, started))
+    is_recorded = request.operation in _RECORDED and request.kind in _KINDS
+    return _ending(decision, body, _record(decision, started) if is_recorded else None)
+
+
+def _ending(
+    decision: Decision, body: bytes, record: record_schema.Record | None, picked: dict[str, int] | None = None
+) -> Ending:
+    framework = decision.strategy.strategy.framework if decision.strategy else "none"
+    return Ending(body.decode(), record, decision.verdict, decision.mode.value, framework, picked or {})
 
 
 def _bare(decision: Decision, policy: Policy) -> reviews.Response:

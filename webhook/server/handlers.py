@@ -8,26 +8,22 @@ limited, and a request counts as under way from when its body has arrived: who s
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 from aiohttp import web
 
 from muster.audit import record_schema, scanner
 from muster.webhook.admission import decisions, reviews
-from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
 from muster.webhook.listening.bodies import BodyDroppedError
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import endings, salvage
 from muster.webhook.server.endings import Ending
-from muster.webhook.server.resolvers import Resolver, is_own_end
-from muster.webhook.server.workers import CrowdedError, Place
+from muster.webhook.server.resolvers import Asked, Resolver
 
 __all__ = ["ADMISSION_PATHS", "APART", "Admission", "Recorder"]
 
@@ -40,32 +36,11 @@ ADMISSION_PATHS: dict[str, tuple[reviews.Phase, str]] = {
     "/validate/jobsets": ("validate", "JobSet"),
 }
 APART = 32 * 1024
-"""Bytes of a review above which it is read, evaluated and answered on a thread; most real ones have half of that."""
+"""Bytes of a review above which it is evaluated in a process of its own; most real ones have half of that."""
 _RESOURCES = {"TrainJob": "trainjobs", "JobSet": "jobsets"}
 
 
-_TELL_SECONDS = 0.5
 _MOST_TOLD = 1000  # characters of an error
-_UNTOLD = "Muster could not tell its decision in time"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Way:
-    """What is known of a review before it is read.
-
-    Attributes:
-        phase: from the path.
-        kind: from the path.
-        deadline: time of the running loop.
-        place: where a large review is evaluated.
-        closed: why a large review is not evaluated.
-    """
-
-    phase: reviews.Phase
-    kind: str
-    deadline: float | None
-    place: Place | None = None
-    closed: str = ""
 
 
 class Recorder(Protocol):
@@ -130,9 +105,7 @@ class Admission:
             return self._busy()
         self._enter(size, 1)
         try:
-            if size == "small":
-                return await self._answered(body, _Way(phase, kind, deadline))
-            return await self._apart(body, _Way(phase, kind, deadline))
+            return await self._answered(body, phase, kind, deadline)
         finally:
             self._enter(size, -1)
 
@@ -140,51 +113,33 @@ class Admission:
         self._in_flight[size] += change
         self._metrics.in_flight(sum(self._in_flight.values()))
 
-    async def _apart(self, body: bytes, way: _Way) -> web.Response:
-        """Answer a large review: few of them are in memory at the same time, and each is worked on by a thread."""
-        async with contextlib.AsyncExitStack() as stack:
-            try:
-                async with asyncio.timeout_at(way.deadline):
-                    place = await stack.enter_async_context(self._resolver.workers.place())
-            except TimeoutError:
-                way = dataclasses.replace(way, closed="other large reviews took all the time that this one had")
-            except CrowdedError as error:
-                way = dataclasses.replace(way, closed=str(error))
-            else:
-                way = dataclasses.replace(way, place=place)
-            return await self._answered(body, way)
-
-    async def _answered(self, body: bytes, way: _Way) -> web.Response:
+    async def _answered(self, body: bytes, phase: reviews.Phase, kind: str, deadline: float | None) -> web.Response:
         started = time.perf_counter()
         try:
-            review = _parse(body, way.phase)
+            review = _parse(body, phase)
         except reviews.ReviewError as error:
-            return self._unreadable(error, salvage.find_request(body, way.phase), salvage.find_uid(body), started)
-        if review.kind != way.kind:
-            message = f"request.kind.kind: {review.kind} is not served on this path, which is for {way.kind}"
+            return self._unreadable(error, salvage.find_request(body, phase), salvage.find_uid(body), started)
+        if review.kind != kind:
+            message = f"request.kind.kind: {review.kind} is not served on this path, which is for {kind}"
             return self._unreadable(reviews.ReviewError(message, review.uid), review, review.uid, started)
-        policy = self._policy()
-        if way.closed:
-            decision = decisions.failed(review, policy, f"Muster is busy: {way.closed}", self._resolver.known(review))
-        else:
-            decision = await self._resolver.decide(review, policy, way.deadline, way.place)
-        return _reviewed(self._take(await _ended(decision, policy, started, way.place)))
+        asked = Asked(review, self._policy(), started)
+        ending = await self._resolver.resolve(asked, deadline, large=len(body) > APART)
+        return _reviewed(self._take(review, ending))
 
-    def _take(self, ending: Ending) -> bytes:
+    def _take(self, review: reviews.Request, ending: Ending) -> bytes:
         """Record and count; return the body of the answer."""
-        decision, record = ending.decision, ending.record
+        record, body = ending.record, ending.body.encode()
         if record is None:
-            return ending.body
+            return body
         kept = self._submit(record)
         try:
-            self._count(decision, record["latencyMicroseconds"] / 1e6)
+            self._count(review, ending, record["latencyMicroseconds"] / 1e6)
         except Exception:  # noqa: BLE001  # the answer does not depend on it
-            _log.exception("a decision was not counted", extra={"uid": decision.request.uid})
-        if not kept and decision.request.operation == "CREATE":
+            _log.exception("a decision was not counted", extra={"uid": review.uid})
+        if not kept and review.operation == "CREATE":
             message = "the audit log cannot record this decision now, and the platform requires that it does; try again"
-            uid = decision.request.uid
-            return reviews.dumps(reviews.deny(uid, message, code=503, reason="ServiceUnavailable"))
-        return ending.body
+            return reviews.dumps(reviews.deny(review.uid, message, code=503, reason="ServiceUnavailable"))
+        return body
 
     def _submit(self, record: record_schema.Record) -> bool:
         try:
@@ -193,12 +148,11 @@ class Admission:
             _log.exception("a record was not taken", extra={"uid": record.get("uid")})
             return False
 
-    def _count(self, decision: Decision, seconds: float) -> None:
-        review = decision.request
-        labels = (_RESOURCES[review.kind], review.operation, review.phase, decision.verdict, decision.mode.value)
+    def _count(self, review: reviews.Request, ending: Ending, seconds: float) -> None:
+        labels = (_RESOURCES[review.kind], review.operation, review.phase, ending.verdict, ending.mode)
         self._metrics.observe(labels, seconds)
-        if decision.verdict == "error":
-            self._metrics.plugin_failed(decision.strategy.strategy.framework if decision.strategy else "none")
+        if ending.verdict == "error":
+            self._metrics.plugin_failed(ending.framework)
 
     def _unreadable(
         self, error: reviews.ReviewError, request: reviews.Request | None, uid: str, started: float
@@ -209,9 +163,8 @@ class Admission:
         if not uid:
             return web.Response(status=400, text=f"{scanner.text(error)}\n")
         if request is None:
-            return _reviewed(
-                reviews.dumps(reviews.deny(uid, scanner.text(error, _MOST_TOLD), code=400, reason="BadRequest"))
-            )
+            refusal = reviews.deny(uid, scanner.text(error, _MOST_TOLD), code=400, reason="BadRequest")
+            return _reviewed(reviews.dumps(refusal))
         request = dataclasses.replace(request, uid=uid)
         ending = (
             endings.refuse(request, scanner.text(error, _MOST_TOLD), started)
@@ -220,7 +173,7 @@ class Admission:
         )
         if ending.record is not None:
             self._submit(ending.record)
-        return _reviewed(ending.body)
+        return _reviewed(ending.body.encode())
 
     def _salvaged(self, request: reviews.Request, error: reviews.ReviewError, started: float) -> Ending:
         """End a review whose object cannot be read: refused where the failure mode refuses."""
@@ -267,21 +220,6 @@ def _parse(body: bytes, phase: reviews.Phase) -> reviews.Request:
     except Exception as error:
         _log.exception("a review could not be read")
         raise reviews.ReviewError(f"the body cannot be read: {type(error).__name__}") from error
-
-
-async def _ended(decision: Decision, policy: Policy, started: float, place: Place | None) -> Ending:
-    work = partial(endings.end_surely, decision, policy, started)
-    if place is None or decision.verdict == "error":
-        return work()
-    try:
-        async with asyncio.timeout(_TELL_SECONDS):
-            return await place.run(work)
-    except BaseException as error:
-        if is_own_end(error):
-            raise
-        return endings.end_surely(
-            decisions.failed(decision.request, policy, _UNTOLD, decision.governor), policy, started
-        )
 
 
 def _reviewed(body: bytes) -> web.Response:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from muster.webhook.cluster import readers
 from muster.webhook.cluster.overlay import Overlay
 from muster.webhook.cluster.readers import Ref
 
-__all__ = ["MOST_NAMESPACES", "MOST_PICKS", "REMEMBERED", "Picks"]
+__all__ = ["MOST_NAMESPACES", "MOST_PICKS", "REMEMBERED", "Picks", "given"]
 
 REMEMBERED = 10.0
 """Seconds in which the pods of a JobSet are created and get their seats, with a margin."""
@@ -66,15 +66,9 @@ class Picks:
                 document = {}
             overlay.put(ref, _seated(document, picks))
 
-    def note(self, decision: Decision) -> None:
-        """Remember the claims that a decision added to a JobSet; a dry run adds none."""
-        request = decision.request
-        if request.dry_run or request.phase != "mutate" or decision.verdict != "patched":
-            return
-        counts: dict[str, int] = {}
-        for claim, pods in _given(decision):
-            counts[claim] = counts.get(claim, 0) + pods
-        for claim, pods in counts.items():
+    def note(self, request: Request, given: Mapping[str, int]) -> None:
+        """Remember the claims that a JobSet was given, each with the number of its pods."""
+        for claim, pods in given.items():
             self._remember(request.namespace, _Pick(self._clock() + REMEMBERED, claim, request.name, pods))
 
     def _remember(self, namespace: str, pick: _Pick) -> None:
@@ -95,13 +89,17 @@ class Picks:
         return found
 
 
-def _given(decision: Decision) -> Iterator[tuple[str, int]]:
-    """Yield the shared claims that were added, each with the number of pods that will use it.
+def given(decision: Decision) -> dict[str, int]:
+    """Return the shared claims that a decision added to a JobSet, each with the number of pods that will use it.
 
-    A claim with fewer seats than the job has pods is left out: validation refuses such a job (`claims/never-seated`).
+    A dry run adds none. A claim with fewer seats than the job has pods is left out: validation refuses such a job
+    (`claims/never-seated`).
     """
-    supply = decision.governor.supply
-    for change in decision.changes if supply.profiles else ():
+    request, supply = decision.request, decision.governor.supply
+    counts: dict[str, int] = {}
+    if request.dry_run or request.phase != "mutate" or decision.verdict != "patched" or not supply.profiles:
+        return counts
+    for change in decision.changes:
         if "/resourceClaims" in change.path and change.op == "add":
             for entry in change.after if isinstance(change.after, list) else [change.after]:
                 claim = entry.get("resourceClaimName")
@@ -110,7 +108,8 @@ def _given(decision: Decision) -> Iterator[tuple[str, int]]:
                     index = int(change.path.split("/")[3])
                     pods = _pods(decision.document["spec"]["replicatedJobs"][index])
                     if pods <= profile.max_sessions:
-                        yield claim, pods
+                        counts[claim] = counts.get(claim, 0) + pods
+    return counts
 
 
 def _pods(job: Mapping[str, Any]) -> int:

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from muster.audit import anchor_notes, known, record_limits, scanner, sinks, writer
 from muster.audit.record_schema import Record
+from muster.kube import transports
 from muster.webhook import configs
-from muster.webhook.cluster import transports, writes
+from muster.webhook.cluster import writes
 from muster.webhook.metrics import Metrics
 from muster.webhook.notices import anchors, denials
 from muster.webhook.notices.reports import report_objects, writers

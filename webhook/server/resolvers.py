@@ -1,178 +1,203 @@
-"""Resolvers: evaluate a request; on a cache miss, fetch the document and evaluate again.
+"""Resolvers: evaluate a request and make its answer; on a cache miss, fetch the document and evaluate again.
 
 Only here can a decision need the network. When the caches are filled, it does not.
 
-Small reviews are evaluated on the event loop, since another thread would cost more; the budget of a document bounds how
-long they take. A large review, one that needs documents which no cache keeps, and all reviews while a plugin is
-registered are evaluated on a thread, which is ended at the request's deadline. Then, as after any other failure, the
-answer is that of the failure mode.
+Small reviews are evaluated on the event loop, since a process would cost more; the budget of a document bounds how long
+they take. A large review, one that needs documents which no cache keeps, and one that calls a plugin are evaluated in a
+process of its own, which is killed at the request's deadline. Then, as after any other failure, the answer is that of
+the failure mode.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import dataclasses
 import logging
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
-from muster.webhook.admission import decisions, governors, reviews
-from muster.webhook.admission.decisions import Decision
+import orjson
+
+from muster.strategies.documents.findings import Finding
+from muster.webhook.admission import decisions, governors, guards, reviews
 from muster.webhook.admission.policies import Policy
 from muster.webhook.cluster import readers
 from muster.webhook.cluster.overlay import Overlay
 from muster.webhook.metrics import Metrics
-from muster.webhook.server import pod_admission
+from muster.webhook.server import endings, pod_admission
+from muster.webhook.server.endings import Ending
+from muster.webhook.server.forks import ForkError, Forks
 from muster.webhook.server.picks import Picks
 from muster.webhook.server.pod_admission import DryRuns
-from muster.webhook.server.workers import CrowdedError, Place, Workers
 
-__all__ = ["Resolver", "is_own_end"]
+__all__ = ["Asked", "Resolver"]
 
 _log = logging.getLogger(__name__)
 
 # While no cache can be trusted, an admission fetches all that it reads: namespace, job, runtime, snapshot, claims.
 _MAX_FETCHES = 12
-_PLUGIN_THREADS = 8
-_LOOK_SECONDS = 0.25
+_LOOK_SECONDS = 0.5
 
-_Made = TypeVar("_Made")
 Fetch = Callable[[readers.Ref], Awaitable[readers.Document | None]]
 
 
+class Asked(NamedTuple):
+    """A request, the policy in force, and when its body had arrived, by `time.perf_counter`."""
+
+    request: reviews.Request
+    policy: Policy
+    started: float
+
+
 class Resolver:
-    """Turns requests into decisions.
+    """Turns requests into answers.
 
     Args:
         cluster: answers from memory.
         fetch: reads one document from the API server; None when the reader is complete (files).
         metrics: counts fetches.
         dry_runs: asks the API server about the pods of a job that is let in; None where that is off.
-
-    Attributes:
-        workers: where large reviews are read and evaluated.
     """
 
     def __init__(
-        self,
-        cluster: readers.ClusterReader,
-        fetch: Fetch | None,
-        metrics: Metrics,
-        dry_runs: DryRuns | None = None,
+        self, cluster: readers.ClusterReader, fetch: Fetch | None, metrics: Metrics, dry_runs: DryRuns | None = None
     ) -> None:
         self._cluster = cluster
         self._fetch = fetch
         self._metrics = metrics
-        self._dry_runs = dry_runs
         self._picks = Picks()
-        self.workers = Workers()
-        self._plugin_workers = Workers(_PLUGIN_THREADS, _PLUGIN_THREADS)
+        self._forks = Forks()
+        self._dry_runs = dry_runs
 
-    async def decide(
-        self, request: reviews.Request, policy: Policy, deadline: float | None = None, place: Place | None = None
-    ) -> Decision:
-        """Return the decision; whatever fails ends in the failure mode of the job's namespace and framework.
+    async def resolve(self, asked: Asked, deadline: float | None = None, *, large: bool = False) -> Ending:
+        """Return the answer; whatever fails ends in the failure mode of the job's namespace and framework.
 
         Args:
-            request: the request.
-            policy: the policy in force.
+            asked: the request.
             deadline: time of the running loop at which the work ends; None for no deadline.
-            place: where to evaluate; None for a small review.
+            large: whether it is evaluated in a process of its own.
         """
         overlay = Overlay(self._cluster)
         try:
             async with asyncio.timeout_at(deadline):
-                decision = await self._decide(request, policy, overlay, place)
-                if self._dry_runs is None or not pod_admission.is_asked(decision):
-                    return decision
-                work = partial(pod_admission.questions, decision, overlay, policy)
-                asked = await self._run(work, self._threads(policy, fetched=False), place)
-                return await self._dry_runs.judge(decision, policy, asked)
+                return await self._resolve(asked, overlay, large=large)
         except TimeoutError:
             cause = "Muster did not decide within the time that a request may take"
-        except CrowdedError as error:
-            cause = f"Muster is busy: {error}"
+        except readers.ClusterError as error:
+            cause = str(error)
+        except ForkError as error:
+            cause = f"Muster failed with {error}; its log has uid {asked.request.uid}"
         except BaseException as error:
-            if is_own_end(error):
+            if _is_own_end(error):
                 raise
-            _log.exception("an admission failed", extra={"uid": request.uid, "kind": request.kind})
-            cause = f"Muster failed with {type(error).__name__}; its log has uid {request.uid}"
-        return decisions.failed(request, policy, cause, await self._known(request, overlay, place))
+            _log.exception("an admission failed", extra={"uid": asked.request.uid, "kind": asked.request.kind})
+            cause = f"Muster failed with {type(error).__name__}; its log has uid {asked.request.uid}"
+        return await self._failed(asked, cause, overlay, large=large)
 
     def known(self, request: reviews.Request) -> governors.Governor:
         """Return what memory tells about a job that is not evaluated."""
         return governors.known(request, self._cluster)
 
-    def strays(self) -> dict[str, float]:
-        """Return the number of threads that were told to end and have not."""
-        return {"large": float(self.workers.strays), "plugin": float(self._plugin_workers.strays)}
-
-    def close(self) -> None:
-        """Let the threads go; one that hangs does not keep the process alive."""
-        self.workers.close()
-        self._plugin_workers.close()
-
-    async def _decide(
-        self, request: reviews.Request, policy: Policy, overlay: Overlay, place: Place | None
-    ) -> Decision:
-        fetched = False
+    async def _resolve(self, asked: Asked, overlay: Overlay, *, large: bool) -> Ending:
+        is_apart, found = large, None
         for _ in range(_MAX_FETCHES):
-            self._picks.show(request, overlay)
-            work = partial(decisions.evaluate, request, overlay, policy)
+            self._picks.show(asked.request, overlay)
+            asks = self._dry_runs is not None and found is None
             try:
-                decision = await self._run(work, self._threads(policy, fetched=fetched), place)
+                ending = (
+                    await self._apart(asked, overlay, found or (), asks=asks)
+                    if is_apart
+                    else _decided(asked, overlay, found or (), asks=asks)
+                )
+            except guards.NotHereError:
+                is_apart = True
             except readers.NotCached as missing:
-                fetched = True
-                try:
-                    await self._fill(overlay, missing.ref)
-                except readers.ClusterError as error:
-                    self._metrics.fetched("failed")
-                    cause = f"{missing.ref} could not be read: {error}"
-                    return decisions.failed(request, policy, cause, await self._known(request, overlay, place))
+                is_apart = True  # what is not cached may be of any size
+                await self._fill(overlay, missing.ref)
             else:
-                self._picks.note(decision)
-                return decision
-        cause = "the objects that govern this job changed while they were read; try again"
-        return decisions.failed(request, policy, cause, await self._known(request, overlay, place))
+                if self._dry_runs is not None and ending.questions:
+                    found = await self._dry_runs.judge(asked.request, ending.questions)
+                    if found:
+                        continue
+                self._picks.note(asked.request, ending.picks)
+                return ending
+        raise readers.ClusterError("the objects that govern this job changed while they were read; try again")
 
-    def _threads(self, policy: Policy, *, fetched: bool) -> Workers | None:
-        """Strategies of Muster run on the event loop; a plugin may hang, and what is not cached may be of any size."""
-        if policy.registry.has_plugins:
-            return self._plugin_workers
-        return self.workers if fetched else None
+    async def _apart(self, asked: Asked, overlay: Overlay, found: Sequence[Finding], *, asks: bool) -> Ending:
+        def work() -> bytes:
+            try:
+                return orjson.dumps(_decided(asked, overlay, found, asks=asks, alone=True))
+            except readers.NotCached as missing:
+                return orjson.dumps({"missing": [*missing.ref]})
+            except BaseException as error:  # noqa: BLE001  # told by its name
+                _log.exception("an evaluation failed", extra={"uid": asked.request.uid, "kind": asked.request.kind})
+                return orjson.dumps({"failed": type(error).__name__})
 
-    async def _run(self, work: Callable[[], _Made], workers: Workers | None, place: Place | None) -> _Made:
-        if place is not None:
-            return await place.run(work)
-        if workers is None:
-            return work()
-        async with workers.place() as own:
-            return await own.run(work)
+        answer = orjson.loads(await self._forks.run(work))
+        if "missing" in answer:
+            raise readers.NotCached(readers.Ref(*answer["missing"]))
+        if "failed" in answer:
+            raise ForkError(answer["failed"])
+        return Ending(**answer)
 
-    async def _known(self, request: reviews.Request, overlay: Overlay, place: Place | None) -> governors.Governor:
-        """Return what memory tells about the job, for the mode in which a failure is answered."""
-        work = partial(governors.known, request, overlay)
-        if place is None:
-            return work()
-        with contextlib.suppress(TimeoutError):
+    async def _failed(self, asked: Asked, cause: str, overlay: Overlay, *, large: bool) -> Ending:
+        """Answer by the failure mode, in the mode that memory tells for the job."""
+
+        def look() -> Ending:
+            return _given_up(asked, cause, governors.known(asked.request, overlay))
+
+        if not large:
+            return look()
+        try:
             async with asyncio.timeout(_LOOK_SECONDS):
-                return await place.run(work)
-        return governors.Governor()
+                return Ending(**orjson.loads(await self._forks.run(lambda: orjson.dumps(look()))))
+        except BaseException as error:
+            if _is_own_end(error):
+                raise
+            return _given_up(asked, cause, governors.Governor())
 
     async def _fill(self, overlay: Overlay, ref: readers.Ref) -> None:
         if self._fetch is None:
-            raise readers.ClusterUnavailable("it is not in any of the given files")
+            raise readers.ClusterUnavailable(f"{ref} could not be read: it is not in any of the given files")
         document: readers.Document | readers.SnapshotInvalid | None
         try:
             document = await self._fetch(ref)
         except readers.SnapshotInvalid as error:
             document = error
+        except readers.ClusterError as error:
+            self._metrics.fetched("failed")
+            raise readers.ClusterError(f"{ref} could not be read: {error}") from error
         self._metrics.fetched("missing" if document is None else "found")
         overlay.put(ref, document)
 
 
-def is_own_end(error: BaseException) -> bool:
+def _decided(asked: Asked, overlay: Overlay, found: Sequence[Finding], *, asks: bool, alone: bool = False) -> Ending:
+    """Evaluate; in the process of others, whatever is not Muster's own is not called.
+
+    Args:
+        asked: the request.
+        overlay: what is known of the cluster.
+        found: what a dry run of the job's pods has found.
+        asks: whether the API server can be asked about them.
+        alone: whether this is a process of its own.
+    """
+    policy = asked.policy
+    if policy.registry.has_plugins and not alone:
+        policy = dataclasses.replace(policy, plugin_budget=0.0)
+    decision = decisions.evaluate(asked.request, overlay, policy)
+    if found:
+        decision = decisions.with_findings(decision, asked.policy, found)
+    questions = pod_admission.questions(decision, overlay, policy) if asks else ()
+    ending = endings.end_surely(decision, asked.policy, asked.started)
+    return dataclasses.replace(ending, questions=list(questions)) if questions else ending
+
+
+def _given_up(asked: Asked, cause: str, governor: governors.Governor) -> Ending:
+    decision = decisions.failed(asked.request, asked.policy, cause, governor)
+    return endings.end_surely(decision, asked.policy, asked.started)
+
+
+def _is_own_end(error: BaseException) -> bool:
     """Whether an exception ends the running task from outside, rather than comes from the work that it does."""
     task = asyncio.current_task()
     cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

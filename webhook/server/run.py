@@ -10,17 +10,14 @@ import sys
 from pathlib import Path
 
 from muster.certs.errors import CertificateError
+from muster.kube.transports import NoClusterError
 from muster.strategies.plugins.registry import PluginImportError
 from muster.webhook import configs, logs
-from muster.webhook.cluster.transports import NoClusterError
 from muster.webhook.server.services import Service
 
 __all__ = ["serve"]
 
 _log = logging.getLogger(__name__)
-
-_SWITCH_SECONDS = 0.001
-"""How long a thread that evaluates a large review may keep the event loop waiting; a fifth of Python's default."""
 
 
 def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
@@ -31,7 +28,6 @@ def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
         self_signed: make a certificate, whatever `tls` in the file is.
     """
     logs.configure()
-    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         config = configs.load(config_path)
         if self_signed:

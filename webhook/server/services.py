@@ -83,7 +83,6 @@ class Service:
         serving = await certificate.start()
         stack.push_async_callback(certificate.stop)
         resolver = Resolver(cluster.reader, cluster.fetch, self.metrics, self._dry_runs(cluster))
-        stack.callback(resolver.close)
         controlling = self._control(stack, cluster, reloader)
         self._collect(stack, cluster)
         checks = {"cluster": cluster.problem, "trust": trusted}
@@ -103,9 +102,6 @@ class Service:
         stack.push_async_callback(listener.close)
         self.port = await listener.open(config.server.host, config.server.port, serving.ssl_context)
         self.metrics.watch("muster_connections", "Open connections", "state", listener.connections.counts)
-        self.metrics.watch(
-            "muster_evaluations_stray", "Threads past their deadline that have not ended", "kind", resolver.strays
-        )
         self.metrics.watch(
             "muster_cluster_cache_age_seconds", "Since the source last sent something", "kind", cluster.ages
         )

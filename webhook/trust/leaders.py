@@ -14,7 +14,7 @@ import random
 from cryptography import x509
 
 from muster.certs import chains, errors, pems
-from muster.webhook.cluster import transports
+from muster.kube import transports
 from muster.webhook.trust import bundles, keepers
 
 __all__ = ["GUESTS", "TrustLeader"]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from muster.certs import errors, sources
+from muster.kube import transports
 from muster.webhook import configs
-from muster.webhook.cluster import leases, transports, writes
+from muster.webhook.cluster import leases, writes
 from muster.webhook.trust import bundles, keepers, leaders, secrets
 
 __all__ = ["Trust"]

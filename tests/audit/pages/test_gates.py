@@ -13,7 +13,8 @@ import pytest
 
 from muster.certs import sources
 from muster.certs.contexts import ServingContext
-from muster.webhook.cluster import callers, transports
+from muster.kube import transports
+from muster.webhook.cluster import callers
 from muster.webhook.pages import gates
 from muster.webhook.pages.log_places import Shelf
 from muster.webhook.pages.page_server import HEALTH, PageServer

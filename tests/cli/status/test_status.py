@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from muster.kube import clients, transports
 from muster.webhook.cli.commands import status
-from muster.webhook.cluster import live, transports
 from tests.cli.status import recordings
 from tests.cli.status.recordings import event
 from tests.controllers.apiservers import ApiServer, RefusedError
@@ -45,8 +45,8 @@ def cluster(monkeypatch):
     async def connect(_kubeconfig=None, _context=None):
         return made.connection()
 
-    monkeypatch.setattr(live, "connect", connect)
-    monkeypatch.setattr(live, "namespace_of", lambda *_: "recorded")
+    monkeypatch.setattr(clients, "connect", connect)
+    monkeypatch.setattr(clients, "namespace_of", lambda *_: "recorded")
     return made
 
 

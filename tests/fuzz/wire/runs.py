@@ -176,7 +176,6 @@ class _Run:
         for name in (
             "muster_admission_in_flight",
             'muster_connections{state="busy"}',
-            'muster_evaluations_stray{kind="large"}',
         ):
             if not re.search(rf"^{re.escape(name)} 0\.0$", text, re.MULTILINE):
                 self._report.note(

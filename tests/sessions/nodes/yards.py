@@ -9,11 +9,12 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from muster.kube.authentication import of_account
 from muster.sessions.devices.clocks import Times
 from muster.sessions.devices.memory import Budget
 from muster.sessions.nodes.agent import Node
 from muster.sessions.nodes.claims import Place
-from muster.sessions.platforms.api import Access, Api
+from muster.sessions.platforms.api import Api
 from tests.sessions.devices.houses import LIMIT, ROOT, SIZE, Process
 
 ENGINE = ROOT / "tests/sessions/devices/programs/engine.py"
@@ -107,7 +108,7 @@ class Yard:
 
     async def begin(self):
         """Start an agent."""
-        apis = {"team-a": Api(Access(self.server.url, self.folder), "team-a")}
+        apis = {"team-a": Api(of_account(self.server.url, self.folder), "team-a")}
         self.node = Node(apis, self._budget, self.socket, self._times, tell=0.05)
         await self.node.start()
 

@@ -9,10 +9,10 @@ import signal
 
 import pytest
 
+from muster.kube.authentication import of_account
 from muster.sessions.engines.client import LostError
 from muster.sessions.metrics import Metrics
 from muster.sessions.platforms import manifests
-from muster.sessions.platforms.api import Access
 from muster.sessions.platforms.kubernetes import Pods
 from muster.sessions.platforms.manifests import Settings, Volume
 from muster.sessions.platforms.pods import Engines, seen
@@ -41,7 +41,7 @@ async def pair(cluster, tmp_path):
             "sampler": [*base, "--sampler", "tests.sessions.bigram:Sampler", *more],
         }
         settings = dataclasses.replace(settings, **changed)
-        made.append(Pods(settings, arguments, Access(cluster.url, tmp_path), Metrics()))
+        made.append(Pods(settings, arguments, of_account(cluster.url, tmp_path), Metrics()))
         return made[-1]
 
     yield make

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 from aiohttp import web
 
+from muster.kube.authentication import of_account
 from muster.sessions.gateway import app
 from muster.sessions.gateway.state import MANAGER
-from muster.sessions.platforms.api import Access
 from muster.sessions.platforms.manifests import Settings, Volume
 from muster.sessions.runs import tenants
 from muster.sessions.runs.config import Config, OnPods
@@ -33,7 +33,7 @@ class Gateway:
         given = {"profile": "seat", **changed}
         settings = Settings("gateway", "team-a", "gateways", "engine", Volume("state"), root, self.base, **given)
         engines = {"trainer": "tests.sessions.bigram:Trainer", "sampler": "tests.sessions.bigram:Sampler"}
-        pods = OnPods(settings, Access(cluster.url, folder))
+        pods = OnPods(settings, of_account(cluster.url, folder))
         root.mkdir()
         self.app = app.app(Config(root, self.base, str(self.base), 512, pods=pods, **engines))
         self._runner = web.AppRunner(self.app, access_log=None, auto_decompress=False)

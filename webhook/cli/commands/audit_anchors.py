@@ -106,7 +106,7 @@ def _json(data: bytes) -> Any:
 
 
 def _from_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
-    from muster.webhook.cluster import transports  # noqa: PLC0415  # only this option needs a cluster
+    from muster.kube import transports  # noqa: PLC0415  # only this option needs a cluster
 
     try:
         document = asyncio.run(_fetched(args))
@@ -125,9 +125,10 @@ def _from_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
 
 
 async def _fetched(args: argparse.Namespace) -> Mapping[str, Any] | None:
-    from muster.webhook.cluster import kinds, live, writes  # noqa: PLC0415  # only this option needs a cluster
+    from muster.kube import clients  # noqa: PLC0415  # only this option needs a cluster
+    from muster.webhook.cluster import kinds, writes  # noqa: PLC0415  # only this option needs a cluster
 
-    sender = await live.connect(args.kubeconfig, args.context)
+    sender = await clients.connect(args.kubeconfig, args.context)
     try:
         return await writes.Writes(sender).get(kinds.CONFIG_MAP, args.namespace, anchor_notes.NAME)
     finally:

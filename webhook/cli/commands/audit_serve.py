@@ -66,11 +66,12 @@ async def _serve(shelf: Shelf, args: argparse.Namespace) -> None:
 
 @contextlib.asynccontextmanager
 async def _gate(args: argparse.Namespace) -> AsyncIterator[Gate]:
-    from muster.webhook.cluster import callers, live, transports  # noqa: PLC0415  # without --auth cluster there is none
+    from muster.kube import clients, transports  # noqa: PLC0415  # without --auth cluster there is none
+    from muster.webhook.cluster import callers  # noqa: PLC0415  # without --auth cluster there is none
     from muster.webhook.pages import gates  # noqa: PLC0415 - as above
 
     try:
-        sender = await live.connect(args.kubeconfig, args.context)
+        sender = await clients.connect(args.kubeconfig, args.context)
     except transports.NoClusterError as error:
         raise CommandError(f"--auth cluster: {error}") from error
     try:

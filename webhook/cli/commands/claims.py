@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from muster.kube import clients, transports
 from muster.strategies.frameworks import builtin
 from muster.strategies.platform.profiles import Profile
 from muster.webhook import configs
 from muster.webhook.cli import observed, problems, terminal
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.cluster import live, transports
 from muster.webhook.controllers import surveys
 from muster.webhook.controllers.holdings import Holding
 from muster.webhook.kubeyaml import jsons
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _survey(kubeconfig: Path | None, profiles: Mapping[str, Profile], namespace: str) -> surveys.Survey:
-    api = await live.connect(kubeconfig)
+    api = await clients.connect(kubeconfig)
     try:
         return await surveys.take(api, profiles, namespace)
     finally:

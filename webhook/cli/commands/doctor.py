@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from muster.kube import clients, transports
 from muster.webhook.cli import problems
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.cluster import live, transports
 from muster.webhook.doctor import examination, expected_state
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity
 from muster.webhook.doctor.live_installation import Installation, Options
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _examined(args: argparse.Namespace, options: Options, base: expected_state.ExpectedState) -> list[Diagnosis]:
-    sender = await live.connect(args.kubeconfig, args.context)
+    sender = await clients.connect(args.kubeconfig, args.context)
     try:
         return await examination.examine(Installation(sender, options, base))
     finally:

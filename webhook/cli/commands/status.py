@@ -13,11 +13,11 @@ from pathlib import Path
 
 from muster.audit import log_files, queries
 from muster.audit.record_schema import Sealed
+from muster.kube import clients, transports
 from muster.webhook import backoffs
 from muster.webhook.cli import job_status, observed, problems, terminal
 from muster.webhook.cli.job_status import Status
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.cluster import live, transports
 from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace) -> int:
-    sender = await live.connect(args.kubeconfig, args.context)
+    sender = await clients.connect(args.kubeconfig, args.context)
     try:
-        namespace = "" if args.all_namespaces else args.namespace or live.namespace_of(args.kubeconfig, args.context)
+        namespace = "" if args.all_namespaces else args.namespace or clients.namespace_of(args.kubeconfig, args.context)
         asked = observed.Asked(sender, _audit(args.audit))
         if args.watch:
             return await _watch(args, asked, namespace)

@@ -21,7 +21,6 @@ from muster.webhook.cli import problems
 from muster.webhook.cli.migrations import migration_notes
 from muster.webhook.cli.migrations.migration_notes import Migrated, Note, Notes, Unmigrated
 from muster.webhook.cli.migrations.pod_templates import Replica
-from muster.webhook.kubeyaml.positions import Passage
 
 __all__ = [
     "TRAINER",
@@ -281,10 +280,10 @@ def _path(written: str) -> tuple[str | int, ...]:
 
 
 def _commented(body: str, notes: Iterable[tuple[tuple[str | int, ...], Note]]) -> str:
-    passage = Passage(body, 0, len(body), 1)
+    (written,) = kubeyaml.load_all(body)
     inserted: dict[int, list[str]] = defaultdict(list)
     for path, note in notes:
-        spot = passage.find(path)
+        spot = written.find(path)
         inserted[spot.line] += _comment(_said(note), spot.column - 1)
     lines = body.splitlines(keepends=True)
     return "".join("".join(inserted.get(number, ())) + line for number, line in enumerate(lines, 1))

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from muster.strategies.documents.findings import Severity
 from muster.webhook import kubeyaml
 from muster.webhook.admission.policies import Mode
-from muster.webhook.kubeyaml.positions import Passage
 
 __all__ = [
     "DECISIONS",
@@ -102,10 +101,9 @@ def read_form(path: Path, form: Mapping[str, Form]) -> dict[str, Any]:
     if len(documents) > 1:
         raise FaultError(Fault(str(path), documents[1].line, 1, "a second document starts here; only one is allowed"))
     first = documents[0]
-    passage = Passage(text, first.start, first.end, first.line)
     faults = []
     for place, message in _faults(form, first.value, ()):
-        faults.append(Fault(str(path), *passage.find(place), message))
+        faults.append(Fault(str(path), *first.find(place), message))
         if len(faults) == _MOST:
             break
     if faults:

@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from muster.audit.record_schema import Record
+from muster.kube import transports
 from muster.webhook import backoffs
-from muster.webhook.cluster import transports, writes
+from muster.webhook.cluster import writes
 from muster.webhook.notices.reports import outcomes, report_objects
 from muster.webhook.notices.reports.outcomes import Subject
 from muster.webhook.notices.reports.report_objects import Format

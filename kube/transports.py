@@ -1,7 +1,6 @@
 """The interface that readers need of an HTTP client, independent of which client it is.
 
-Lists, watches and single reads are all GETs of JSON, some of them endless. An interface of Muster's own keeps the
-kubernetes client in one module and its model classes out of the process: bytes go straight to the JSON parser.
+Lists, watches and single reads are all GETs of JSON, some of them endless; bytes go straight to the JSON parser.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class Sender(Api, Protocol):
         ...
 
 
-class NoClusterError(Exception):
+class NoClusterError(ValueError):
     """No API server is configured, or its configuration cannot be used; the message says what to do."""
 
 
@@ -126,10 +125,12 @@ class RefusedError(TransportError):
 
     Attributes:
         status: HTTP status, or the `code` of a Status object inside a watch.
+        message: what the server said.
         retry_after: seconds that the server asks the client to wait, or None.
     """
 
     def __init__(self, status: int, message: str, retry_after: float | None = None) -> None:
         super().__init__(f"HTTP {status}: {message}")
         self.status = status
+        self.message = message
         self.retry_after = retry_after

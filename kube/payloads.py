@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from muster.webhook.cluster import transports
+from muster.kube import transports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from muster.webhook.cluster import bodies, transports
+from muster.kube import payloads, transports
 
 __all__ = ["Call", "answered"]
 
@@ -28,7 +28,7 @@ async def answered(
     call: Call,
     deadline: float,
     read: Callable[[transports.Response], Awaitable[_Read]],
-    shown: int = bodies.SHOWN,
+    shown: int = payloads.SHOWN,
 ) -> _Read:
     """Send a request, and return what `read` makes of a successful answer.
 
@@ -50,7 +50,7 @@ async def answered(
             asyncio.timeout(deadline),
             sender.send(call.method, call.path, call.query, patience, call.body, call.content_type) as response,
         ):
-            return await read(await bodies.checked(response, shown))
+            return await read(await payloads.checked(response, shown))
     except TimeoutError as error:
         what = f"{call.method} {call.path}"
         raise transports.UnreachableError(f"{what} was not answered within {deadline:g} s") from error

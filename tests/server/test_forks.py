@@ -1,0 +1,102 @@
+"""Work in a process of its own goes on beside the event loop, and is killed when nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import socket
+from pathlib import Path
+
+import pytest
+
+from muster.webhook.server.forks import ForkError, Forks
+from tests.support import waits
+
+Event = multiprocessing.get_context("fork").Event
+
+
+@pytest.fixture
+def forks():
+    return Forks(at_once=2)
+
+
+def children():
+    """Processes that this one has started and that have not ended, or whose end nobody has seen."""
+    return "".join(each.read_text() for each in Path("/proc/self/task").glob("*/children")).split()
+
+
+async def test_what_the_work_returns_is_returned(forks):
+    assert await forks.run(lambda: b"x" * 3_000_000) == b"x" * 3_000_000
+    assert not children()
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+async def test_nothing_that_is_raised_ends_more_than_the_work(forks, error):
+    def work():
+        raise error
+
+    with pytest.raises(ForkError, match="without an answer"):
+        await forks.run(work)
+
+
+async def test_work_that_takes_memory_without_end_ends_alone():
+    def work():
+        return bytes(1 << 30)
+
+    with pytest.raises(ForkError):
+        await Forks(memory=64 * 1024**2).run(work)
+
+
+async def test_the_loop_goes_on_beside_endless_work_which_is_killed_when_it_is_given_up(forks):
+    begun = Event()
+
+    def work():
+        begun.set()
+        while True:
+            try:
+                while True:
+                    pass
+            except BaseException:  # noqa: BLE001, S110  # as careless code does
+                pass
+
+    task = asyncio.create_task(forks.run(work))
+    assert await asyncio.to_thread(begun.wait, waits.LIMIT)
+    assert children()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not children()
+    assert await forks.run(lambda: b"next") == b"next"
+
+
+async def test_no_more_children_than_allowed_run_at_once(forks):
+    free, begun = Event(), [Event() for _ in range(3)]
+
+    def work(number):
+        begun[number].set()
+        free.wait(waits.LIMIT)
+        return b"done"
+
+    tasks = [asyncio.create_task(forks.run(lambda number=number: work(number))) for number in range(3)]
+    for each in begun[:2]:
+        assert await asyncio.to_thread(each.wait, waits.LIMIT)
+    assert not begun[2].is_set()
+    free.set()
+    assert await asyncio.gather(*tasks) == [b"done"] * 3
+
+
+async def test_a_connection_that_the_parent_closes_is_closed_while_a_child_lives(forks):
+    ours, theirs = socket.socketpair()
+    begun = Event()
+
+    def work():
+        begun.set()
+        while True:
+            pass
+
+    task = asyncio.create_task(forks.run(work))
+    assert await asyncio.to_thread(begun.wait, waits.LIMIT)
+    theirs.close()
+    assert await asyncio.to_thread(ours.recv, 1) == b""
+    ours.close()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
