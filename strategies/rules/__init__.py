@@ -11,7 +11,7 @@ A row is an entry `[[row]]` of `strategies/upstream/<package>/<version>/rows.tom
   which asks nothing of a flag that is off or none; or one of the tests below on the flag itself.
 * `message`, a predicate whose subject is the flag, `rule`, `source` (the file of upstream that refuses), and
   `level = "warning"` or `"note"`, or `doubt = { … }`, conditions under which an error is a warning. In the message
-  `{value}` is the value that is wrong, `{allowed}` what `one_of` has, and `{x}` or `{x * y}` a setting or an expression.
+  `{value}` is the value that is wrong, `{allowed}` what `one_of` has, `{x}` or `{x * y}` a setting or an expression.
 * the proof: `refused`, a command line that upstream refuses, `taken`, its twin that it takes, and `proof`, which part
   of upstream says so (`tests/contract/proofs` has the parts). With `proof = "none"` only Muster itself is asked, and
   `reason` says why. `facts = { … }` are those that the lines assume, such as `on_cpu = true`.
