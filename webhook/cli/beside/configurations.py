@@ -111,7 +111,7 @@ _JUDGED = (
     *("enable_activation_checkpointing", "enable_activation_offloading", "tensor_parallel_dim"),
     *("tensor_parallel_plan._component_", "optimizer.fused", "tokenizer.max_seq_len", "dataset.packed"),
 )
-"""Items of configs that `muster.strategies.frameworks.torch.tune_overrides` judges."""
+"""Items of configs that `upstream/torchtune` has rows for."""
 
 
 def named(words: Sequence[str]) -> Iterator[str]:

@@ -47,7 +47,8 @@ def main():
         recipes[recipe.name] = recipe.supports_distributed
         for config in recipe.configs:
             configs.setdefault(config.name, {"recipe": recipe.name, "items": values(config.file_path, sys.argv[2:])})
-    builders = {path.parent.name: sorted(name for name in exported(path) if name[0].islower()) for path in sorted(MODELS.glob("*/__init__.py"))}
+    packages = sorted(MODELS.glob("*/__init__.py"))
+    builders = {path.parent.name: sorted(name for name in exported(path) if name[0].islower()) for path in packages}
     for name, table in (("recipes", recipes), ("configs", configs), ("builders", builders)):
         lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in table.items())
         Path(sys.argv[1], f"{name}.json").write_text("{\n" + lines + "\n}\n")
