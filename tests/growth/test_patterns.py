@@ -32,8 +32,9 @@ _NOT = {
 """Patterns that are linear where they are used, and why; each is one that the test would find."""
 
 _OTHERS = {
-    "strategies/frameworks/vllm/heads.py: re.compile(family + re.escape(size) + '(?![^-]": "names of models of ours",
-    "strategies/frameworks/vllm/models.py: re.compile(pattern + _TUNED, re.IGNORECASE)": "names of models of ours",
+    "strategies/frameworks/vllm/model_shapes.py: re.compile(family + re.escape(size) + '(?![^-]": "models of ours",
+    "strategies/frameworks/vllm/model_shapes.py: re.compile(name + _TUNED, re.IGNORECASE)": "models of ours",
+    "strategies/frameworks/vllm/model_shapes.py: re.compile(table[kind], re.IGNORECASE)": "models of ours",
     "audit/scanner.py: re.compile('|'.join((f'(?:{each})' for each in": "configured",
     "audit/scanner.py: re.compile(each)": "configured",
     "audit/record_schema.py: re.fullmatch(args[1], value)": "of the schema, for dates and digests",
