@@ -35,12 +35,12 @@ from typing import Any
 
 import yaml
 
-from strategies.documents.findings import Finding, Severity
-from strategies.documents.trainer_versions import VERSIONS
-from webhook.cli import cases as decided
-from webhook.cli import jobsets, problems
-from webhook.kubeyaml import sources
-from webhook.kubeyaml.sources import Source
+from muster.strategies.documents.findings import Finding, Severity
+from muster.strategies.documents.trainer_versions import VERSIONS
+from muster.webhook.cli import cases as decided
+from muster.webhook.cli import jobsets, problems
+from muster.webhook.kubeyaml import sources
+from muster.webhook.kubeyaml.sources import Source
 
 FOLDER = Path(__file__).parent / "cases"
 OPEN = Path(__file__).parent / "OPEN"
