@@ -80,7 +80,8 @@ def room(place: pods.Place) -> int | None:
     if mount is None:
         return None if place.pod_spec.get("hostIPC") is True else _ITSELF
     folder = next((each.get("emptyDir") for each in volumes if each.get("name") == mount.get("name")), None)
-    return quantities.count(folder.get("sizeLimit")) or None if isinstance(folder, dict) else None
+    size = quantities.count(folder.get("sizeLimit")) if isinstance(folder, dict) else 0
+    return size if size > 0 else None
 
 
 def _objects(value: Any) -> list[Any]:

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from muster.strategies import upstream
-from muster.strategies.frameworks.vllm import model_shapes, vllm_servers
+from muster.strategies.frameworks.vllm import model_shapes, serve_view, vllm_flags, vllm_servers
 from muster.strategies.frameworks.vllm.serve_view import Circumstances, ServeView
 from muster.strategies.launches import readings
 from muster.strategies.launches.sites import Site
@@ -41,6 +41,16 @@ def findings(text, facts, line):
     view = Assumed(vllm_servers.of_launch(launch, env), site, Circumstances())
     view.facts = facts
     return list(judge(rule_rows.Rows(f"\n[[row]]\n{text}"), view))
+
+
+def test_rows_name_flags_and_facts_that_exist():
+    named = set()
+    for row in map(tomllib.loads, TEXTS):
+        flags, when = row["flag"], row.get("when", {})
+        named |= {*(flags if isinstance(flags, list) else [flags]), *row.get("at", ()), *when}
+        named |= {*row.get("needs", ()), *row.get("excludes", ()), *row.get("doubt", ())}
+    plain = {name.partition(".")[0] for name in named} - {"env"} - serve_view._FACTS.keys()
+    assert [name for name in plain if vllm_flags.spec(f"--{name}") is None] == []
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))

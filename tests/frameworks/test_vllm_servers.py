@@ -546,7 +546,7 @@ def test_the_module_does_not_speak_grpc_and_the_grpc_server_is_left_alone():
 
 @pytest.fixture
 def inside(monkeypatch):
-    """Let a command line be read as these launches, as `muster.strategies.launches.readings` reads wrappers and shells."""
+    """Let a command line be read as these launches, as `launches.readings` reads wrappers and shells."""
 
     def read(*texts, certain=True, unread=()):
         each = (text.split() for text in texts)

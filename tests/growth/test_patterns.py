@@ -35,8 +35,9 @@ _NOT = {
 """Patterns that are linear where they are used, and why; each is one that the test would find."""
 
 _OTHERS = {
-    "strategies/frameworks/vllm/heads.py: re.compile(family + re.escape(size) + '(?![^-]": "names of models of ours",
-    "strategies/frameworks/vllm/models.py: re.compile(pattern + _TUNED, re.IGNORECASE)": "names of models of ours",
+    "strategies/frameworks/vllm/model_shapes.py: re.compile(family + re.escape(size) + '(?![^-]": "models of ours",
+    "strategies/frameworks/vllm/model_shapes.py: re.compile(name + _TUNED, re.IGNORECASE)": "models of ours",
+    "strategies/frameworks/vllm/model_shapes.py: re.compile(table[kind], re.IGNORECASE)": "models of ours",
     "webhook/audit/redaction/redaction.py: re.compile('|'.join((f'(?:{pattern})' for patt": "configured",
     "webhook/audit/redaction/redaction.py: re.compile(pattern, flags)": "configured",
     "webhook/audit/schemas.py: re.fullmatch(pattern, value)": "of `records`, for dates and digests",

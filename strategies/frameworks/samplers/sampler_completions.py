@@ -85,11 +85,7 @@ def _adapters(pair: Pair) -> Iterator[Flag]:
 def _tensor_parallel_size(pair: Pair, server: Server) -> int | None:
     others = topologies.sees_others(pair.sampler.place.container)
     gpus = topologies.visible(role_devices.count(pair), server.env, others=others)
-    if not gpus or server.spread:
-        return None
-    named = server if server.model else _named(pair, server)
-    size = gpu_shares.fitting(named, gpus)
-    return size if size != 1 else None
+    return gpu_shares.missing(server if server.model else _named(pair, server), gpus)
 
 
 def _named(pair: Pair, server: Server) -> Server:
@@ -100,12 +96,8 @@ def _named(pair: Pair, server: Server) -> Server:
 
 def completed(pair: Pair) -> Server | None:
     """Return the sampler's server as it will run, with the flags that Muster adds for each training that asks it."""
-    key, state = (completed, pair.sampler.place.path), len(pair.job.changes)
-    kept = pair.job.memory.get(key)
-    if kept is None or kept[0] != state:
-        kept = pair.job.memory[key] = (state, _completed(pair))
-    server: Server | None = kept[1]
-    return server
+    key = (completed, pair.sampler.place.path)
+    return role_pairs.kept(pair.job, key, len(pair.job.changes), lambda: _completed(pair))
 
 
 def _completed(pair: Pair) -> Server | None:

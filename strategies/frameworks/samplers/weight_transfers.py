@@ -68,11 +68,9 @@ def folders(pair: Pair) -> tuple[str, str]:
 
 def _first(pair: Pair) -> str:
     """Return the folder of the first training that asks the sampler and names one; looked for once for all of them."""
-    key, state = (_first, pair.sampler.place.job_path), pair.job.changes.count
-    kept = pair.job.memory.get(key)
-    if kept is None or kept[0] != state:
-        kept = pair.job.memory[key] = (state, next(filter(None, map(_mine, role_pairs.asking(pair))), ""))
-    return str(kept[1])
+    key, job = (_first, pair.sampler.place.job_path), pair.job
+    asking = role_pairs.asking
+    return role_pairs.kept(job, key, job.changes.count, lambda: next(filter(None, map(_mine, asking(pair))), ""))
 
 
 def _mine(pair: Pair) -> str:

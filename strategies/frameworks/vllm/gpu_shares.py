@@ -13,7 +13,7 @@ import math
 from muster.strategies.frameworks.vllm import model_shapes
 from muster.strategies.frameworks.vllm.vllm_servers import Server
 
-__all__ = ["advise", "fitting", "has_replicas_elsewhere", "used", "world"]
+__all__ = ["advise", "fitting", "has_replicas_elsewhere", "missing", "used", "world"]
 
 _REPLICA = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size")
 _MOST = 1_024
@@ -60,6 +60,14 @@ def fitting(server: Server, count: int) -> int | None:
     if not others or count % others:
         return None
     return count // others if _fits(server, count // others) else None
+
+
+def missing(server: Server, count: int | None) -> int | None:
+    """Return the tensor parallel size to add so that all `count` GPUs are used; None where none is needed or safe."""
+    if not count or server.open or server.spread or server.has("tensor-parallel-size"):
+        return None
+    size = fitting(server, count)
+    return size if size != 1 else None
 
 
 def advise(server: Server, count: int) -> str:

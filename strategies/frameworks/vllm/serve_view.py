@@ -17,7 +17,7 @@ from muster.strategies.launches.sites import Site
 from muster.strategies.platform.generations import Generation
 from muster.strategies.rules import UNKNOWN, Value, member
 
-__all__ = ["Circumstances", "ServeView", "place"]
+__all__ = ["Circumstances", "ServeView"]
 
 _UNLIMITED = 2**40
 _LONGEST = 40  # characters of a number
@@ -137,11 +137,6 @@ class ServeView:
             return UNKNOWN
         unread = isinstance(value, str) and found.kind.startswith("json")
         return UNKNOWN if unread or (isinstance(value, int) and len(text) > _LONGEST) else value
-
-
-def place(server: Server, site: Site, flag: str) -> str:
-    """Return the field path of a flag of a server, or of its arguments where it is missing."""
-    return ServeView(server, site, Circumstances()).field(flag)
 
 
 def _known(found: float | bool | None) -> Value:

@@ -8,7 +8,7 @@ What a user wrote stays; flags are only added. The annotation `muster.dev/vllm-f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import additions
@@ -121,7 +121,7 @@ class VLLMStrategy:
         alike = engine_pods.alike(found, topologies.pods_of(job))
         for server, flag, message in (*alike, *_numbered(job, found), *_crowded(job, found)):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
-            yield warning(serve_view.place(server, site, flag), shown, message, rule="vllm/meeting")
+            yield warning(serve_view.ServeView(server, site, around).field(flag), shown, message, rule="vllm/meeting")
         if not site.command and site.args[:2] == ("vllm", "serve") and _image(job)[1].startswith(_UPSTREAM):
             message = (
                 "the entrypoint of this image starts the server already; remove the two words, or make them the command"
@@ -154,7 +154,7 @@ _MOST = 100  # Jobs whose names are compared
 
 def _crowded(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
     """Yield the server that finds too little memory: of one container, or of several that use one claim."""
-    gpus = _devices(job)
+    gpus = topologies.read_topology(job).devices.count
     if len(found) > 1 and all(server.certain for server in found):
         yield from engine_pods.crowded(found, gpus)
     elif len(found) == 1 and job.container is not None and job.kind == "JobSet":
@@ -176,17 +176,18 @@ def _claims(container: pods.Container) -> set[tuple[object, object]]:
 
 def _of_container(container: pods.Container) -> list[Server]:
     reading = readings.read([*(container.get("command") or ()), *(container.get("args") or ())])
-    read = (vllm_servers.of_launch(launch, container.get("env") or ()) for launch in reading.launches)
-    return [server for server in read if server is not None and server.certain]
+    return [server for server in _started(reading, container.get("env") or ()) if server.certain]
+
+
+def _started(reading: readings.Reading, env: Sequence[pods.EnvVar]) -> list[Server]:
+    read = (vllm_servers.of_launch(launch, env) for launch in reading.launches)
+    return [server for server in read if server is not None]
 
 
 def _servers(site: sites.Site) -> list[Server]:
     """Return the servers that a container starts, also inside wrappers and shells."""
     bare = vllm_servers.implied(site)
-    if bare is not None:
-        return [bare]
-    read = (vllm_servers.of_launch(launch, site.env) for launch in site.reading.launches)
-    return [server for server in read if server is not None]
+    return _started(site.reading, site.env) if bare is None else [bare]
 
 
 def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_view.Circumstances:
@@ -194,7 +195,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
     room = shared_memory.room(place) if place else None
     bare = found[0] if not site.command or vllm_servers.starts(site.launch) else None
     return serve_view.Circumstances(
-        gpus=_devices(job),
+        gpus=topologies.read_topology(job).devices.count,
         maker=topologies.read_topology(job).devices.maker,
         others=job.container is not None and topologies.sees_others(job.container.container),
         own_image=_is_foreign(job),
@@ -280,8 +281,8 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
     others = job.container is not None and topologies.sees_others(job.container.container)
     found = topologies.read_topology(job).devices
     count = topologies.visible(found.count, server.env, others=others, maker=found.maker)
-    size = _tensor_parallel_size(server, count)
-    if size is not None and not server.has("tensor-parallel-size"):
+    size = gpu_shares.missing(server, count)
+    if size is not None:
         yield ("--tensor-parallel-size", str(size)), f"it uses all {count} GPUs of the pod"
     yield from _missing_features(job, server)
 
@@ -301,18 +302,6 @@ def _may_update(server: Server) -> bool:
     """Whether vLLM would start with updates of adapters: with one API server, or where Muster can ask for one."""
     count = server.api_servers if server.on("api-server-count") else 1
     return count is None or count <= 1
-
-
-def _devices(job: Job) -> int | None:
-    return topologies.read_topology(job).devices.count
-
-
-def _tensor_parallel_size(server: Server, count: int | None) -> int | None:
-    """Return a size that uses all `count` GPUs; None for 1, and for sizes that do not divide the model's heads."""
-    if not count or server.open or server.spread:
-        return None
-    size = gpu_shares.fitting(server, count)
-    return size if size != 1 else None
 
 
 def _asked(job: Job) -> list[str]:

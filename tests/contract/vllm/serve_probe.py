@@ -45,7 +45,7 @@ SHAPE = {
 }
 
 
-KERNELS = ("vllm._C_stable_libtorch", "vllm.vllm_flash_attn")
+KERNELS = ("vllm._C", "vllm._C_stable_libtorch", "vllm.vllm_flash_attn")
 
 
 class Kernels(types.ModuleType):

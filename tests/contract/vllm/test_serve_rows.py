@@ -26,8 +26,9 @@ def answers(run_with_vllm):
 
 
 def test_vllm_refuses_what_a_row_refuses(answers):
-    false = [row["refused"] for row in PROVEN if not answers[tuple(shlex.split(row["refused"]))]]
-    assert false == [], "vLLM takes these, so that the finding is false: delete the row"
+    said = {row["refused"]: answers[tuple(shlex.split(row["refused"]))] for row in PROVEN}
+    false = [(row["refused"], said[row["refused"]]) for row in PROVEN if row["says"] not in said[row["refused"]]]
+    assert false == [], "vLLM takes these, or refuses them for another reason: delete or correct the row"
 
 
 def test_vllm_takes_the_twin_of_each_row(answers):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib import resources
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +13,7 @@ from muster.strategies.frameworks.trl.strategy import TRLStrategy
 from tests.frameworks import test_trl_properties as trl
 from tests.frameworks.builders import job_of, jobset_of
 from tests.frameworks.sampled_jobs import GRPO, applied, enforce, found, grpo, sampled, sampler, serving_in
-from tests.support import limits
+from tests.support import limits, row_problems
 
 OF_TRL = st.sampled_from(
     [
@@ -112,3 +115,10 @@ def test_a_job_without_a_sampler_is_what_it_was(given_, command, with_judge):
     for method in (plain.enforce_command, plain.enforce_rendezvous):
         method(owned, owned.changes)
     assert [change.operation for change in owned.changes] == [change.operation for change in second.changes]
+
+
+def test_the_rows_about_both_roles_have_the_form_of_rows():
+    file = resources.files("muster.strategies.frameworks.samplers").joinpath("pair_rows.toml")
+    for row in tomllib.loads(file.read_text(encoding="utf-8"))["row"]:
+        of_one_line = {"refused": "no one line", "taken": "shows two roles"}
+        assert list(row_problems.of_row(of_one_line | row)) == [], row
