@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms unit manifests contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers house costs fuzz record mutants sbom fix clean
+.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms upstream unit manifests contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers house costs fuzz record mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -131,6 +131,10 @@ docs: $(VENV)/.dev ## the documentation as a site, in build/site/index.html
 chart-values: $(VENV)/.dev ## the table of values in the chart's README, written from values.yaml
 	@$(BIN)/python -m tools.chartvalues
 
+# What is known of a version of trl, vllm, torchtune, torch, accelerate, trainer or jobset (strategies/upstream).
+upstream: $(VENV)/.dev $(TRL_VENV)/.done $(if $(filter vllm,$(FRAMEWORK)),$(VLLM_VENV)/.done) ## take in a version: FRAMEWORK=vllm VERSION=0.33.0; ARGS: --with REQUIREMENT, --no-corpus
+	@nice -n 10 $(BIN)/python -m tools.upstream $(FRAMEWORK) $(VERSION) $(ARGS)
+
 unit: $(VENV)/.dev promtool browser
 	@$(BIN)/python -m pytest -q -n 2 --ignore=tests/contract --ignore=tests/packaging --ignore=tests/sessions $(LESS)
 
@@ -205,7 +209,7 @@ record: $(VENV)/.dev ## what this checkout answers differently from BASE=commit,
 	@nice -n 15 $(BIN)/python -m tests.record $(or $(BASE),HEAD) $(ARGS)
 
 # Where faults are planted, and what the unit tier is; a low priority, for it takes every core for a while.
-MUTATED := strategies webhook/admission certs webhook/controllers webhook/audit webhook/server
+MUTATED := strategies webhook/admission certs webhook/controllers audit webhook/server
 mutants: $(VENV)/.dev ## plant faults in the product and say which the unit tests notice; ARGS: --count, --seed, ...
 	@nice -n 15 $(BIN)/python -m tools.mutants $(MUTATED) --tests="--ignore=tests/contract --ignore=tests/packaging --ignore=tests/sessions -m 'not thorough'" $(ARGS)
 

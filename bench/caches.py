@@ -21,11 +21,11 @@ from typing import Any
 
 from aiohttp import web
 
+from muster.audit import known
 from muster.kube import clients
 from muster.strategies.frameworks import builtin
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit.redaction import redaction
 from muster.webhook.cluster import kinds, live, memory, reflector
 from muster.webhook.server import endings
 
@@ -167,7 +167,7 @@ def _decide(body: bytes, stopped: threading.Event) -> int:
         for phase in ("mutate", "validate"):
             decision = decisions.evaluate(reviews.parse(body, phase), reader, policy)
             record = endings.end_surely(decision, policy, time.perf_counter()).record
-            count += redaction.redact(record) is not None if record else 0
+            count += known.record(record) is not None if record else 0
     return count
 
 

@@ -29,9 +29,9 @@ from muster.webhook.server.listeners import Listener
 
 from bench import figures, pairs, reviews
 from bench.peers import changes
+from muster.audit import sinks, writer
 from muster.certs import authorities, leaves, materials, stores
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit.log import sinks, writer
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import handlers
 from muster.webhook.server.resolvers import Resolver

@@ -19,11 +19,11 @@ import orjson
 from bench import largest, memories
 from bench import reviews as usual
 from bench.largest import Largest
+from muster.audit import known
+from muster.audit.chain import Chain
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit.log.chain import Chain
-from muster.webhook.audit.redaction import redaction
 from muster.webhook.server import endings
 from tests.support import admissions
 
@@ -100,7 +100,7 @@ def _round(body: bytes, phase: reviews.Phase, each: Largest) -> tuple[Decision, 
     record = endings.end(decision, 0.0).record
     answered = time.process_time()
     assert record is not None
-    Chain().seal(redaction.redact(record))
+    Chain().seal(known.record(record))
     recorded = time.process_time()
     answer = answered - began
     return decision, (answer, recorded - answered, answer * _USUAL / _usually())

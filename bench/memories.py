@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 
-from muster.webhook.audit.redaction import doors, texts
-
 __all__ = ["forget"]
 
 
@@ -15,7 +13,4 @@ def forget() -> None:
     for each in gc.get_objects():
         if isinstance(each, functools._lru_cache_wrapper):  # noqa: SLF001  # it has no other name
             each.cache_clear()
-    texts._quiet.clear()  # noqa: SLF001  # nobody else may empty it
-    doors._silent.clear()  # noqa: SLF001  # the same
-    doors._plain.clear()  # noqa: SLF001  # the same
     gc.collect()

@@ -78,7 +78,7 @@ class Api(Protocol):
 
 
 class Sender(Api, Protocol):
-    """A connection that also writes; admission never does."""
+    """A connection that also writes; admission stores nothing, and makes dry runs alone."""
 
     def send(  # noqa: PLR0913 - what an HTTP request is made of
         self,

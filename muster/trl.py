@@ -1,6 +1,6 @@
 """The trainer of the framework trl: every method that TRL ships as a script, by typed fields.
 
-The fields have the names of TRL's flags, grouped as TRL's own dataclasses group them (trl 1.16 `ModelConfig`,
+The fields have the names of TRL's flags, grouped as TRL's own dataclasses group them (trl `ModelConfig`,
 `ScriptArguments`, `SFTConfig` ... and transformers' `TrainingArguments`). What has no field goes into `arguments`. Both
 are checked against the same table, printed from TRL's own parsers, that the webhook reads command lines with.
 """
@@ -173,7 +173,7 @@ _GROUPS = ("lora", "quantization", "precision", "logging", "vllm")
 @register_backend("trl")
 @dataclass(kw_only=True)
 class TRLTrainer(ConfigTrainer):
-    """Fine-tunes a model by TRL 1.16.
+    """Fine-tunes a model by TRL.
 
     The launch is torchrun with TRL's script, which the webhook leaves as it is: torchrun reads the nodes and processes
     that Trainer gives the pods.

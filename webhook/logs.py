@@ -1,7 +1,7 @@
 """Logs of the service: one JSON object per line on stderr, constant messages, facts in keys.
 
-stdout belongs to the audit records. Every text of a line passes the door that takes secrets out, tracebacks too, since
-exceptions quote what a user wrote.
+stdout belongs to the audit records. Texts lose tokens of a known form. Of an exception a line has its type and where
+it was raised, and its text only where the system wrote it: others quote what a user wrote.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import json
 import logging
 import sys
 import threading
+import traceback
 
-from muster.webhook.audit.redaction import doors
+from muster.audit import scanner
 
 __all__ = ["JsonFormatter", "configure"]
 
 _log = logging.getLogger(__name__)
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_CHAINED = 5  # exceptions of one line, each the cause of the one before
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON without secrets; `extra` becomes further keys."""
+    """Formats a record as one line of JSON; `extra` becomes further keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without its end; never raises."""
@@ -30,28 +32,42 @@ class JsonFormatter(logging.Formatter):
             "time": moment.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": doors.text(_Message(record)),
-            **{key: doors.value(value) for key, value in record.__dict__.items() if key not in _STANDARD},
+            "message": scanner.text(_Message(record)),
+            **{key: _fact(value) for key, value in record.__dict__.items() if key not in _STANDARD},
         }
         if record.exc_info:
-            line["exception"] = doors.text(_Traceback(self, record))
-        return json.dumps(line, default=doors.text)
+            line["exception"] = scanner.text("\n".join(_raised(record.exc_info[1])))
+        return json.dumps(line, default=scanner.text)
 
 
 class _Message:
+    """The message of a record; of a library only its first line, since the others may be an exception's text."""
+
     def __init__(self, record: logging.LogRecord) -> None:
         self._record = record
 
     def __str__(self) -> str:
-        return self._record.getMessage()
+        message = self._record.getMessage()
+        return message if self._record.name.startswith("muster") else message.partition("\n")[0]
 
 
-class _Traceback:
-    def __init__(self, formatter: logging.Formatter, record: logging.LogRecord) -> None:
-        self._formatter, self._record = formatter, record
+def _fact(value: object) -> object:
+    """Return a value as JSON has it, without tokens of a known form."""
+    try:
+        return json.loads(scanner.text(json.dumps(value, default=str)))
+    except (TypeError, ValueError, RecursionError):
+        return scanner.text(value)
 
-    def __str__(self) -> str:
-        return self._formatter.formatException(self._record.exc_info) if self._record.exc_info else ""
+
+def _raised(error: BaseException | None) -> list[str]:
+    lines: list[str] = []
+    for _ in range(_CHAINED):
+        if error is None:
+            break
+        said = f": {error}" if isinstance(error, OSError) else ""
+        lines += [f"{type(error).__qualname__}{said}", *map(str.rstrip, traceback.format_tb(error.__traceback__))]
+        error = error.__cause__ or error.__context__
+    return lines
 
 
 def configure(level: str = "INFO") -> None:

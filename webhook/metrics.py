@@ -51,6 +51,9 @@ class Metrics:
         self._fetches = Counter(
             "muster_cluster_fetches", "Direct GETs after a cache miss", ("outcome",), registry=self.registry
         )
+        self._dry_runs = Counter(
+            "muster_dry_runs", "Dry runs of Jobs and pods in the validating phase", ("outcome",), registry=self.registry
+        )
         self._reloads = Counter(
             "muster_config_reloads", "Changed configuration files", ("outcome",), registry=self.registry
         )
@@ -80,6 +83,7 @@ class Metrics:
         for counter, values in (
             (self._refused, ("busy", "content-type", "method", "timeout", "too-large", "unreadable")),
             (self._fetches, ("found", "missing", "failed")),
+            (self._dry_runs, ("made", "refused", "kept", "failed", "forbidden", "paused")),
             (self._reloads, ("taken", "refused")),
             (self._audit, ("anchor", "concealed", "dropped", "event", "report", "sink")),
             (self._closed, ("crowded", "slow")),
@@ -117,6 +121,10 @@ class Metrics:
     def fetched(self, outcome: str) -> None:
         """Count a direct GET: `found`, `missing`, `failed`."""
         self._fetches.labels(outcome).inc()
+
+    def dry_ran(self, outcome: str) -> None:
+        """Count a dry run: `made`, `refused`, `kept` from before, `failed`, `forbidden`, `paused` after a failure."""
+        self._dry_runs.labels(outcome).inc()
 
     def reloaded(self, outcome: str) -> None:
         """Count a changed configuration file: `taken` or `refused`."""

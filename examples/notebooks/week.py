@@ -18,10 +18,11 @@ from typing import Any
 
 import yaml
 
+from muster.audit import known
+from muster.audit.sinks import RotatingFileSink
+from muster.audit.writer import AuditWriter
 from muster.webhook.admission import accounts, decisions, reviews
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit.log.sinks import RotatingFileSink
-from muster.webhook.audit.log.writer import AuditWriter
 from muster.webhook.cluster.memory import InMemoryReader
 
 MONDAY = datetime.datetime(2026, 11, 16, tzinfo=datetime.UTC)
@@ -71,7 +72,8 @@ def main(path: Path) -> None:
             request = _request(phase, team, sent)
             begun = time.perf_counter()
             decision = decisions.evaluate(request, cluster, policy)
-            writer.submit(accounts.record(decision, moment, time.perf_counter() - begun))
+            record = accounts.record(decision, moment, time.perf_counter() - begun)
+            writer.submit(known.record(record))
             sent = decision.document
     if not writer.close(timeout=60):
         raise SystemExit(f"{path}: the records were not written within 60 s")

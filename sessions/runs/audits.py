@@ -1,30 +1,27 @@
 """Events of sessions and checkpoints as records of Muster's audit log: JSON lines in a chain of hashes.
 
-The writer is that of the webhook (`muster.webhook.audit.log`), so `muster audit ls` and `verify` read both logs. An
-event is written after the journal has it, on a thread of the writer, from a queue with a limit: no request waits for a
-disk. While the file takes nothing, requests go on, and events go to standard output, in a chain of their own; the first
-one is tried again, and the next one that the file takes says how many it lacks.
+The writer is that of the webhook (`muster.audit`), so `muster audit ls` and `verify` read both logs. An event is
+written after the journal has it, on a thread of the writer, from a queue with a limit: no request waits for a disk.
+While the file takes nothing, requests go on, and events go to standard output, in a chain of their own; the first one
+is tried again, and the next one that the file takes says how many it lacks.
 """
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from muster.webhook.audit.log.sinks import RotatingFileSink
-from muster.webhook.audit.log.writer import AuditWriter
-from muster.webhook.audit.records import SCHEMA, EventDetails, Record, timestamp
-from muster.webhook.audit.redaction import texts
+from muster.audit import scanner
+from muster.audit.record_schema import SCHEMA, EventDetails, Record, timestamp
+from muster.audit.sinks import RotatingFileSink
+from muster.audit.writer import AuditWriter
 
 __all__ = ["record", "writer"]
 
-_KEY = re.compile(r"tml-[A-Za-z0-9_-]{8,}")
-_HIDDEN = "<redacted>"
-_READ, _LONGEST = 8192, 500  # characters of a detail that are looked at, and that are written
+_LONGEST = 500  # characters of a detail
 _TOLD = ("session_id", "project_id", "tinker_path", "source_path", "purpose")
 _CREATES = frozenset({"session_created", "checkpoint_saved", "checkpoint_copied"})
 
@@ -80,5 +77,4 @@ def record(tenant: str, event: str, now: float, details: Mapping[str, Any]) -> R
 
 def _clean(text: str) -> str:
     """Return a text that people chose, shortened, without secrets."""
-    shown = texts.scrub(_KEY.sub(_HIDDEN, text[:_READ]))  # before it is cut: half a token could not be recognised
-    return shown[:_LONGEST]
+    return scanner.text(text)[:_LONGEST]  # before it is cut: half a token could not be recognised

@@ -54,7 +54,7 @@ _MAX_DIGITS = 18
 MOST_FIELDS = 256
 """Fields of one memory; an annotation holds thousands, and each costs two searches on every update."""
 
-# Immutable on a TrainJob (CEL, trainer v2.3.0) or a JobSet (vjobset and CEL, v0.12.0), and mutable members inside.
+# Immutable on a TrainJob (CEL, trainer) or a JobSet (vjobset and CEL, v0.12.0), and mutable members inside.
 _FROZEN = frozenset(
     {
         *("trainer", "initializer", "runtimeRef"),

@@ -1,9 +1,10 @@
-"""Fields: variables that are read from a label or an annotation of the pod that no pod has, so that they are empty.
+"""Fields: names of labels, variables and objects that the kubelet never finds, so that it waits or fills in nothing.
 
-Kubernetes takes a missing label for an empty text (kubernetes v1.36.3 `pkg/fieldpath/fieldpath.go`
+Kubernetes takes a missing label for an empty text (kubernetes `pkg/fieldpath/fieldpath.go`
 ExtractFieldPathAsString). Only names in the domains of the Job controller and of JobSet are judged: what these two give
-to pods is known (`api/batch/v1/types.go`; jobset v0.12.0 `pkg/controllers/jobset_controller.go` labelAndAnnotateObject,
-`api/jobset/v1alpha2/jobset_types.go`).
+to pods is known (`api/batch/v1/types.go`; jobset `pkg/controllers/jobset_controller.go` labelAndAnnotateObject,
+`api/jobset/v1alpha2/jobset_types.go`). No ConfigMap, Secret or claim has a name that its own validation refuses
+(kubernetes `pkg/apis/core/validation/validation.go` ValidateConfigMapName).
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents import labels, loose
+from muster.strategies.documents.findings import Severity
+from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
 
-__all__ = ["check"]
+__all__ = ["Fault", "faults", "unnamed"]
+
+Fault = tuple[Path, Any, str, str, Severity]
+"""Place inside the pod spec, value, message, rule and severity."""
 
 _BATCH, _JOBSET, _FORMER = "batch.kubernetes.io/", "jobset.sigs.k8s.io/", "jobset.x-k8s.io/"
 _OF_BATCH = (
@@ -36,27 +42,50 @@ _KEYED = ("metadata.labels['", "metadata.annotations['")
 _source: Callable[[Mapping[str, Any]], Any] = operator.methodcaller("get", "valueFrom")
 
 
-def check(job: Job, template: Template) -> Iterator[Finding]:
-    """Report the variables of the containers of a JobSet's pods that are read from what the pods do not have."""
-    if job.kind != "JobSet":
-        return
-    for member in _MEMBERS:
-        for index, container in enumerate(template.spec.get(member) or ()):
-            env = container.get("env")
-            for number, name in _unfilled(container) if container.get("volumeMounts") else ():
-                place = (*template.pod_path, member, index, "volumeMounts", number, "subPathExpr")
-                message = "the container has no variable of this name, so the kubelet never starts it; add it to env"
-                yield error(template.locate(place), name, message, rule="core/sub-path")
-            for number, key in _unknown(env) if env else ():
-                if not any(
-                    key in written for part in ("labels", "annotations") for written, _ in template.metadata(part)
-                ):
-                    place = (*template.pod_path, member, index, "env", number, "valueFrom", "fieldRef", "fieldPath")
-                    message = (
-                        "neither Kubernetes nor JobSet gives it to pods, so the variable is empty; "
-                        f"use {_near(key)}, or write it into the labels of the pod template"
-                    )
-                    yield warning(template.locate(place), key, message, rule="core/unset-field")
+def faults(job: Job, template: Template) -> Iterator[Fault]:
+    """Yield what the kubelet never finds for the containers and volumes of one pod."""
+    for index, volume in enumerate(loose.items(template.spec, "volumes")):
+        for kind, member in _VOLUMES.items():
+            for inside, value, message in _named(loose.mapping(volume.get(kind)), member):
+                yield ("volumes", index, kind, *inside), value, message, "core/object-name", Severity.ERROR
+    for part in _MEMBERS:
+        for index, container in enumerate(template.spec.get(part) or ()):
+            found = [(*each, "core/object-name", Severity.ERROR) for each in unnamed(container)]
+            found += _of_container(template, container) if job.kind == "JobSet" else ()
+            for inside, value, message, rule, severity in found:
+                yield (part, index, *inside), value, message, rule, severity
+
+
+def _of_container(template: Template, container: Mapping[str, Any]) -> Iterator[Fault]:
+    for number, name in _unfilled(container) if container.get("volumeMounts") else ():
+        message = "the container has no variable of this name, so the kubelet never starts it; add it to env"
+        yield ("volumeMounts", number, "subPathExpr"), name, message, "core/sub-path", Severity.ERROR
+    for number, key in _unknown(container.get("env") or ()):
+        if not any(key in written for kind in ("labels", "annotations") for written, _ in template.metadata(kind)):
+            message = (
+                "neither Kubernetes nor JobSet gives it to pods, so the variable is empty; "
+                f"use {_near(key)}, or write it into the labels of the pod template"
+            )
+            place: Path = ("env", number, "valueFrom", "fieldRef", "fieldPath")
+            yield place, key, message, "core/unset-field", Severity.WARNING
+
+
+def unnamed(holder: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
+    """Yield the names in `env` that no ConfigMap and no Secret can have."""
+    for index, entry in enumerate(holder.get("env") or ()):
+        for kind in ("configMapKeyRef", "secretKeyRef") if entry.get("valueFrom") else ():
+            for inside, value, message in _named(loose.member(entry["valueFrom"], kind), "name"):
+                yield ("env", index, "valueFrom", kind, *inside), value, message
+
+
+def _named(source: Mapping[str, Any], member: str) -> Iterator[tuple[Path, Any, str]]:
+    name = source.get(member)
+    if isinstance(name, str) and name and not labels.is_object(name) and source.get("optional") is not True:
+        message = "no object has a name of other than small letters, digits, - and ., so the containers wait for it"
+        yield (member,), name, f"{message} for ever; correct it"
+
+
+_VOLUMES = {"persistentVolumeClaim": "claimName", "configMap": "name", "secret": "secretName"}
 
 
 def _unfilled(container: Mapping[str, Any]) -> Iterator[tuple[int, str]]:

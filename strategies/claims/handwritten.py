@@ -98,7 +98,7 @@ def _missing(job: Job, template: Template, own: Mapping[int, Mapping[str, Any]])
 def _unrequested(job: Job, template: Template) -> Iterator[Finding]:
     """Report a request that the claim does not have: the kubelet then gives the container none of its devices.
 
-    Source: kubernetes v1.36.3 `pkg/kubelet/cm/dra/claiminfo.go` cdiDevicesAsList.
+    Source: kubernetes `pkg/kubelet/cm/dra/claiminfo.go` cdiDevicesAsList.
     """
     held = {entry.get("name"): find_named(job, entry) for _, entry in _entries(template)}
     for member in ("containers", "initContainers"):

@@ -1,7 +1,7 @@
 """Names of labels, annotations, environment variables and ports, those of other systems and Muster's own.
 
 They stand in one module, so that a rename upstream is one edit and a reviewer sees every string that couples Muster to
-Kubeflow Trainer v2.3.0, JobSet v0.12.0 and torchrun. Sources: trainer `pkg/constants/constants.go`, jobset
+Kubeflow Trainer, JobSet and torchrun. Sources: trainer `pkg/constants/constants.go`, jobset
 `api/jobset/v1alpha2`, torch `torch/distributed/argparse_util.py` (PET_*).
 """
 
@@ -67,7 +67,7 @@ ANCESTOR_TRAINER = "trainer"
 CONTAINER_NODE = "node"
 """Name of the training container in every Trainer runtime, and of its replicated job."""
 LAUNCHER = "launcher"
-"""Name of the replicated job in which a runtime of MPI starts the training (trainer v2.3.0 `plugins/mpi/mpi.go`)."""
+"""Name of the replicated job in which a runtime of MPI starts the training (trainer `plugins/mpi/mpi.go`)."""
 
 DEFAULT_PORT = 29500
 COMPLETION_INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"

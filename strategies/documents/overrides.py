@@ -1,8 +1,8 @@
 """Overrides: what a TrainJob changes in the pods of its runtime, as each version of Trainer spells it.
 
-Trainer 2.0 has `podSpecOverrides`, 2.1 `podTemplateOverrides`, and later versions `runtimePatches`, of which all else
-here reads only the last. All are laid over the template by the same merge. The labels and annotations of the spec, of
-2.0 and 2.1, go to the JobSet, as those of a patch's template do.
+The first Trainer has `podSpecOverrides`, the second `podTemplateOverrides`, and later ones `runtimePatches`, of which
+all else here reads only the last. All are laid over the template by the same merge. The labels and annotations of the
+spec, of the first two, go to the JobSet, as those of a patch's template do.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
   (it is missing, an earlier entry has it too, or it reads like an index of the same list) the index is used, so that
   `locate` finds in a document exactly what `field` named in it. A backslash escapes `]` and itself inside brackets.
 
-Merge keys are those of the CRDs of Trainer v2.3.0 and JobSet v0.12.0 (x-kubernetes-list-map-keys).
+Merge keys are those of the CRDs of Trainer and JobSet (x-kubernetes-list-map-keys).
 """
 
 from __future__ import annotations

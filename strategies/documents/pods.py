@@ -1,7 +1,7 @@
 """Pods inside a JobSet: where the training container is, and what its env says.
 
 The same code reads a JobSet (`spec`) and the template inside a runtime (`spec.template.spec`): both are a JobSetSpec
-(jobset v0.12.0 `api/jobset/v1alpha2/jobset_types.go`).
+(jobset `api/jobset/v1alpha2/jobset_types.go`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TrainingRuntime and ClusterTrainingRuntime (trainer v2.3.0 `pkg/apis/trainer/v1alpha1/trainingruntime_types.go`)."""
+"""TrainingRuntime and ClusterTrainingRuntime (trainer `pkg/apis/trainer/v1alpha1/trainingruntime_types.go`)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Runtime:
 
     @property
     def processes(self) -> int | str | None:
-        """`spec.mlPolicy.torch.numProcPerNode`, a number or a word, which a runtime of Trainer 2.0 or 2.1 may have."""
+        """`spec.mlPolicy.torch.numProcPerNode`, a number or a word, which a runtime of an older Trainer may have."""
         found = (self.ml_policy.get("torch") or {}).get("numProcPerNode")
         return found if isinstance(found, int | str) else None
 

@@ -1,4 +1,4 @@
-"""TrainJob v1alpha1 (trainer v2.3.0 `pkg/apis/trainer/v1alpha1/trainjob_types.go`): the members that Muster reads."""
+"""TrainJob v1alpha1 (trainer `pkg/apis/trainer/v1alpha1/trainjob_types.go`): the members that Muster reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Trainer(TypedDict, total=False):
     args: list[str]
     env: list[EnvVar]
     numNodes: int
-    numProcPerNode: int  # of Trainer 2.0 and 2.1 also a word, which `resources.effective` reads
+    numProcPerNode: int  # of older Trainers also a word, which `resources.effective` reads
     resourcesPerNode: ResourceRequirements
     resourceClaimsPerNode: list[dict[str, Any]]
 

@@ -105,7 +105,7 @@ class Job:
     def trainer(self) -> trainjobs.Trainer:
         """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
 
-        Its process count may be that of a runtime for Trainer 2.0 or 2.1.
+        Its process count may be that of a runtime for an older Trainer.
         """
         document = self.document if self.kind == "TrainJob" else self.owner
         return resources.effective(document or {}, self.runtime)

@@ -1,6 +1,6 @@
 """Parts: the replicated jobs of a JobSet that do its work, and the container in each of them.
 
-Kubeflow Trainer has one training job, which its ancestor label names (trainer v2.3.0 `pkg/runtime/runtime.go`,
+Kubeflow Trainer has one training job, which its ancestor label names (trainer `pkg/runtime/runtime.go`,
 FindPodSetByAncestor). In a JobSet of another hand the work may be in several replicated jobs: a leader and its workers
 train together, a prefill and a decode server are apart, and an evaluator or a data server is not part of it at all.
 They are told apart by the role label, then by devices and what each container starts, then by their names.

@@ -1,7 +1,7 @@
 """Accelerate: how many processes `accelerate launch` starts on each node, and whether those of all nodes meet.
 
-It follows accelerate 1.15.0 (`commands/launch.py`: `_validate_launch_command`, `launch_command`; `utils/launch.py`:
-`prepare_simple_launcher_cmd_env`, `prepare_multi_gpu_env`, `prepare_deepspeed_cmd_env`) and torch 2.13
+It follows accelerate (`commands/launch.py`: `_validate_launch_command`, `launch_command`; `utils/launch.py`:
+`prepare_simple_launcher_cmd_env`, `prepare_multi_gpu_env`, `prepare_deepspeed_cmd_env`) and torch
 (`distributed/run.py`). Three facts decide most cases:
 
 * Only `--multi_gpu`, `--use_fsdp`, `--use_deepspeed`, `--use_megatron_lm`, or more than one device together with more
@@ -19,11 +19,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from muster.strategies import upstream
 from muster.strategies.documents.findings import beginning
 
-__all__ = ["PRESETS", "AccelerateWorld", "read_accelerate", "read_trl"]
+__all__ = ["AccelerateWorld", "read_accelerate", "read_trl"]
 
 _MODES = ("multi_gpu", "cpu", "tpu", "use_deepspeed", "use_fsdp")
 _SPANNING = ("multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm")
@@ -33,15 +34,8 @@ _WHOLE = ("num_processes", "num_machines", "machine_rank", "main_process_port")
 _INTEGER = re.compile(r"\s*[+-]?\d+(_\d+)*\s*")
 _LOOPBACK = re.compile(r"localhost(\.localdomain)?|127\.\d+\.\d+\.\d+|::1|\[::1\]|0\.0\.0\.0")
 _LONG = 10
-_PRESET = {"num_machines": 1, "num_processes": 8, "machine_rank": 0}
-_DEEPSPEED = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"deepspeed_multinode_launcher": "standard"}}
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "single_gpu": _PRESET | {"distributed_type": "NO"},
-    "multi_gpu": _PRESET | {"distributed_type": "MULTI_GPU"},
-    **dict.fromkeys(("fsdp1", "fsdp2"), _PRESET | {"distributed_type": "FSDP"}),
-    **dict.fromkeys(("zero1", "zero2", "zero3"), _PRESET | _DEEPSPEED),
-}
-"""What the configurations packaged in trl 1.16.0 say about processes, by the name that `--accelerate_config` takes."""
+_SAID = ("num_machines", "num_processes", "machine_rank", "distributed_type", "deepspeed_config")
+"""What a configuration packaged in TRL says about processes."""
 _ADD_ALL = "--machine_rank $(PET_NODE_RANK) --main_process_ip $(PET_MASTER_ADDR) --main_process_port $(PET_MASTER_PORT)"
 
 
@@ -96,12 +90,14 @@ def read_trl(
         env: env of the container, as for `read_accelerate`.
     """
     named = "" if "config_file" in values else values.get("accelerate_config", "")
-    if named and named not in PRESETS:
+    packaged = cast("Mapping[str, Mapping[str, Mapping[str, Any]]]", upstream.data("trl", "flags"))["presets"]
+    if named and named not in packaged:
         return read_accelerate({"config_file": named, **values}, nodes, devices, env)
     if "--config" in words[:-1] and not named:
         file = words[words.index("--config") + 1]
         return read_accelerate({"config_file": file, **values}, nodes, devices, env)
-    return read_accelerate(values, nodes, devices, env, PRESETS.get(named))
+    said = {key: value for key, value in packaged[named].items() if key in _SAID} if named else None
+    return read_accelerate(values, nodes, devices, env, said)
 
 
 class _Case:

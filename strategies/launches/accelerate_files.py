@@ -1,7 +1,7 @@
 """Configuration files of accelerate: what a file that the launch's own shell has written says.
 
 `accelerate config` writes a flat file, with a few objects one level below. A text of another form is not read, and then
-nothing is said about it. Source: accelerate 1.15.0 `commands/config/config_args.py` (`process_config`,
+nothing is said about it. Source: accelerate `commands/config/config_args.py` (`process_config`,
 `from_yaml_file`, `ClusterConfig`), `utils/dataclasses.py` (`DistributedType`), `utils/launch.py`
 (`prepare_multi_gpu_env`).
 """
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
+from muster.strategies import upstream
 from muster.strategies.documents.findings import beginning
 from muster.strategies.launches.launches import Launch
 
@@ -27,17 +28,6 @@ _OTHER_FORMS = tuple("[{|>&*!@`%")
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL", "[]", "{}"})
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LONGEST = 16 * 1024
-_TYPES = frozenset(
-    {"NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU"}
-    | {"MULTI_NEURON", "DEEPSPEED", "FSDP", "XLA", "MEGATRON_LM"}
-)
-_KEYS = frozenset(
-    {"compute_environment", "distributed_type", "mixed_precision", "use_cpu", "debug", "num_processes", "machine_rank"}
-    | {"num_machines", "gpu_ids", "main_process_ip", "main_process_port", "rdzv_backend", "same_network", "fp16"}
-    | {"main_training_function", "enable_cpu_affinity", "fp8_config", "deepspeed_config", "fsdp_config", "tpu_name"}
-    | {"parallelism_config", "megatron_lm_config", "mpirun_config", "downcast_bf16", "tpu_zone", "tpu_use_cluster"}
-    | {"tpu_use_sudo", "command_file", "commands", "tpu_vm", "tpu_env", "dynamo_config", "dynamo_backend"}
-)
 _CLOUD = "AMAZON_SAGEMAKER"
 _STOPS = "and accelerate stops"
 
@@ -120,14 +110,16 @@ def fault(found: Settings, flags: Mapping[str, str]) -> str:
 
 
 def doubt(found: Settings) -> str:
-    """Return why accelerate 1.15 stops at a file, which another version may take, as a clause; "" where it does not."""
+    """Return why accelerate stops at a file, which another version may take, as a clause; "" where it does not."""
     if str(found.get("compute_environment", "")) == _CLOUD:
         return ""
-    unknown = next((key for key in found if key not in _KEYS), "")
+    known = cast("Mapping[str, Sequence[str]]", upstream.data("accelerate", "config_file"))
+    unknown = next((key for key in found if key not in known["members"]), "")
     if unknown:
-        return f"has the member {beginning(unknown, 40)}, which is none of accelerate 1.15, {_STOPS}; remove it"
+        version = upstream.shipped("accelerate")
+        return f"has the member {beginning(unknown, 40)}, which is none of accelerate {version}, {_STOPS}; remove it"
     kind = found.get("distributed_type", False)
-    if kind is not False and str(kind) not in _TYPES and "$" not in str(kind):
+    if kind is not False and str(kind) not in known["distributed_type"] and "$" not in str(kind):
         return f"has the distributed_type {beginning(str(kind), 40)}, which is none, {_STOPS}; use {_USUAL}"
     return ""
 

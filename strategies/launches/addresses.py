@@ -1,9 +1,9 @@
 """Addresses: where each launcher says that the nodes meet, and whether that is a pod of the job.
 
 A pod gets its address when it starts, and its name from JobSet. torchrun's static store and the launchers on top of it
-listen at rank 0, a store of c10d in the pod whose name or address is the endpoint's, and etcd anywhere (torch 2.13
-`distributed/run.py`, `elastic/rendezvous/utils.py` _matches_machine_hostname; accelerate 1.15 `utils/launch.py`;
-lightning_fabric 2.6.6 `cli.py`; mosaicml 0.32.1 `composer/cli/launcher.py`; deepspeed 0.18 `launcher/runner.py`).
+listen at rank 0, a store of c10d in the pod whose name or address is the endpoint's, and etcd anywhere (torch
+`distributed/run.py`, `elastic/rendezvous/utils.py` _matches_machine_hostname; accelerate `utils/launch.py`;
+lightning_fabric `cli.py`; mosaicml `composer/cli/launcher.py`; deepspeed `launcher/runner.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Capabilities: flags and images of a training that need newer GPUs than the labels of its nodes allow.
 
-Sources: flash-attn 2 README (Ampere and later), transformers 5.23 `modeling_flash_attention_utils.py`
-(cuda_min_major_version) and `training_args.py` (--tf32), accelerate 1.15 `state.py` (fp8 becomes fp16 below 8.9), the
+Sources: flash-attn 2 README (Ampere and later), transformers `modeling_flash_attention_utils.py`
+(cuda_min_major_version) and `training_args.py` (--tf32), accelerate `state.py` (fp8 becomes fp16 below 8.9), the
 compiler of triton (7.0 and later), CUDA 13.0 release notes (kernels from 7.5 on). bfloat16 is emulated on older GPUs,
 and passes.
 """

@@ -1,7 +1,7 @@
 """The coordinator: the address at which all ranks meet.
 
 A JobSet gives its pods the DNS names `<jobset>-<replicatedJob>-<job index>-<pod index>.<subdomain>`; the subdomain is
-the JobSet's name unless `spec.network.subdomain` says otherwise (jobset v0.12.0 `pkg/controllers`, GetSubdomain).
+the JobSet's name unless `spec.network.subdomain` says otherwise (jobset `pkg/controllers`, GetSubdomain).
 Trainer's PET_MASTER_ADDR ignores the subdomain, which is why the address is computed here and not copied.
 """
 
@@ -68,7 +68,7 @@ def find_coordinator(job: Job) -> Coordinator | None:
 
 
 def is_trainers(job: Job) -> bool:
-    """Whether Trainer's PET_MASTER_ADDR, `<job>-node-0-0.<job>`, is the name of pod 0 (v2.3.0 `plugins/torch`)."""
+    """Whether Trainer's PET_MASTER_ADDR, `<job>-node-0-0.<job>`, is the name of pod 0 (`plugins/torch`)."""
     subdomain = job.network.get("subdomain") or job.name
     return job.container is None or (job.container.job_name == names.CONTAINER_NODE and subdomain == job.name)
 

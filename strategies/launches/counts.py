@@ -221,7 +221,7 @@ def _unexpanded(site: Site, world: World, option: str, name: str, held: _Held) -
     """Report a variable whose own value names one that the list of variables has behind it.
 
     Kubernetes expands $(NAME) of what stands before alone, and leaves the others as they are written; what Trainer or
-    Muster write is left out (kubernetes v1.36.3 `pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables).
+    Muster write is left out (kubernetes `pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables).
     """
     index, value = held[name]
     for inner in _REFERENCE.findall(value)[:_SHOWN]:

@@ -1,7 +1,7 @@
 """Ports: what a training opens on the network of its machine, where every other job of the machine would open it too.
 
 torchrun's first node listens at PET_MASTER_PORT, 29500 unless the job says otherwise, and ends with `address already in
-use` where somebody has the port (torch 2.13 `distributed/run.py`; accelerate 1.15 `utils/launch.py` is_port_in_use).
+use` where somebody has the port (torch `distributed/run.py`; accelerate `utils/launch.py` is_port_in_use).
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ _remembered = functools.lru_cache(maxsize=256)(_identified)  # a decision asks s
 def _driver(reading: Reading) -> Program | None:
     """Return the program that runs on the cluster of Ray which the command line starts, None where none does.
 
-    Ray places its processes in all pods that joined (ray 2.60 `ray/_private/worker.py`, `ray.init`). What runs before
+    Ray places its processes in all pods that joined (ray `ray/_private/worker.py`, `ray.init`). What runs before
     the cluster starts only prepares it.
     """
     every = (*reading.beside, *reading.launches)

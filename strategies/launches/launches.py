@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from importlib import resources
+from typing import Required, TypedDict, cast
 
 from muster.strategies import upstream
 from muster.strategies.launches.options import Table, split, table
@@ -224,11 +225,16 @@ def _subcommands(launcher: Launcher) -> _Reader:
     return lambda head, words: _subcommand(launcher, head, words)
 
 
+class _Entry(TypedDict, total=False):
+    options: Required[str]
+    rules: Mapping[str, bool]
+
+
 def _table(name: str, package: str = "") -> Table:
     """Return the options of a launcher; `launchers.json` says where those of each are from."""
     own = resources.files(__package__).joinpath("launchers.json")
-    text = upstream.text(package, "launchers.json") if package else own.read_text(encoding="utf-8")
-    entry = json.loads(text)[name]
+    every = upstream.data(package, "launchers") if package else json.loads(own.read_text(encoding="utf-8"))
+    entry = cast("Mapping[str, _Entry]", every)[name]
     return table(entry["options"], **entry.get("rules", {}))
 
 
@@ -238,7 +244,7 @@ _COUNTED = tuple({f"--{name[:3]}" for name in TRL_FLAGS.counts})  # flags that a
 
 
 def _trl(head: _Words, words: _Words) -> Launch:
-    """Read `trl`: flags of accelerate stand anywhere among the script's (trl 1.16 `trl/cli/commands/training.py`)."""
+    """Read `trl`: flags of accelerate stand anywhere among the script's (trl `trl/cli/commands/training.py`)."""
     launch = _subcommand(Launcher.TRL, head, words)
     names = (word[2:].partition("=")[0].replace("-", "_") for word in launch.rest if word.startswith(_COUNTED))
     if not any(name in TRL_FLAGS.counts for name in names):

@@ -2,7 +2,7 @@
 
 Trainer and Muster set all that a launch needs; what a job writes beside that wins, and is judged here, where its author
 reads it. Each launcher reads other variables: torchrun its flags and PET_*, a plain program MASTER_ADDR, RANK and
-WORLD_SIZE (torch 2.13 `torch/distributed/run.py`, `rendezvous.py`).
+WORLD_SIZE (torch `torch/distributed/run.py`, `rendezvous.py`).
 """
 
 from __future__ import annotations

@@ -183,13 +183,13 @@ def _inside(job: Job, place: pods.Place, member: str) -> str:
 
 
 def _of_runtime(job: Job) -> Iterator[Finding]:
-    """Warn about jobs of a runtime that Trainer does not count among the nodes (v2.3.0 `plugins/torch/torch.go`)."""
+    """Warn about jobs of a runtime that Trainer does not count among the nodes (`plugins/torch/torch.go`)."""
     if job.runtime is None or not job.runtime.is_torch or job.container is None:
         return
     others = _others(job, job.container)
     if others:
         message = (
-            f"the runtime trains in {job.container.job_name}, and in {_listed(others)} too; Trainer v2.3.0 gives "
+            f"the runtime trains in {job.container.job_name}, and in {_listed(others)} too; Trainer gives "
             f"numNodes and PET_* only to {job.container.job_name}, so the others would train alone or wait for ever; "
             "make them one replicated job, and set numNodes"
         )

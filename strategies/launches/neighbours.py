@@ -90,7 +90,7 @@ def _servers(job: Job, place: pods.Place) -> Iterator[Finding]:
 def _endless(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Warn about a container that only waits, beside a training whose end it keeps from being the end of the pod.
 
-    A pod has succeeded when all of its containers have (kubernetes v1.36.3 `pkg/kubelet/kubelet_pods.go` getPhase). One
+    A pod has succeeded when all of its containers have (kubernetes `pkg/kubelet/kubelet_pods.go` getPhase). One
     that shares the processes of the pod may be ended by the training itself.
     """
     if place.pod_spec.get("shareProcessNamespace") is True or not _is_read(place.container):

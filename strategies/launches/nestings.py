@@ -1,7 +1,7 @@
 """Nestings: what stands behind a launcher, where python takes it for something else than its author does.
 
 torchrun, accelerate and deepspeed hand their program to `python -u` unless an option says that it is none of python's
-(torch 2.13 `distributed/run.py` config_from_args, accelerate 1.15 `utils/launch.py`, deepspeed 0.18
+(torch `distributed/run.py` config_from_args, accelerate `utils/launch.py`, deepspeed
 `launcher/launch.py`); `-m` takes the name of a module (cpython 3.12 `Lib/runpy.py` _get_module_details).
 """
 

@@ -1,7 +1,7 @@
 """Networks: whether the pods of a training can look up the coordinator's name, and reach each other.
 
 A pod asks the resolver of its machine, which knows no name of a pod, where its `dnsPolicy` is Default, and where it is
-ClusterFirst on the network of its machine (kubernetes v1.36.3 `pkg/kubelet/network/dns/dns.go` getPodDNSType). NCCL,
+ClusterFirst on the network of its machine (kubernetes `pkg/kubelet/network/dns/dns.go` getPodDNSType). NCCL,
 Gloo and others take the network interfaces that a variable names, each in a form of its own.
 """
 
@@ -169,7 +169,7 @@ _FAULTS: Mapping[str, tuple[_Fault, ...]] = {
 """What each library does not take, by its variable.
 
 NCCL: user guide, NCCL_SOCKET_IFNAME (prefixes; `^` excludes, `=` asks for the whole name), NCCL_IB_HCA, NCCL_COMM_ID;
-CANN documentation, HCCL_SOCKET_IFNAME; UCX 1.15 `ucp_context.c` (an array of names). Gloo and TensorPipe of torch 2.13
+CANN documentation, HCCL_SOCKET_IFNAME; UCX `ucp_context.c` (an array of names). Gloo and TensorPipe of torch
 were measured: Gloo stops with `Unable to find address for: ^lo` and takes a prefix; TensorPipe goes on without it.
 """
 

@@ -1,6 +1,6 @@
 """Probes: the kubelet ends a container whose probe fails, and at the port of a meeting the first node alone listens.
 
-torchrun of node 0 serves the store there (torch 2.13 `elastic/rendezvous/static_tcp_rendezvous.py`,
+torchrun of node 0 serves the store there (torch `elastic/rendezvous/static_tcp_rendezvous.py`,
 `c10d_rendezvous_backend.py`); the others connect to it, so that a liveness or startup probe of that port kills them.
 """
 

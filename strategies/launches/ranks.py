@@ -1,7 +1,7 @@
 """Ranks: where a pod of a JobSet reads its node rank from, as far as env of a pod template can hold it.
 
 Kubernetes has no arithmetic in env, so a rank is an index that JobSet or the Job controller gives, or a number that is
-the same for all pods of the template (jobset v0.12.0 `pkg/controllers/jobset_controller.go`, globalJobIndex and
+the same for all pods of the template (jobset `pkg/controllers/jobset_controller.go`, globalJobIndex and
 groupJobIndex; the annotation `batch.kubernetes.io/job-completion-index` of an indexed Job).
 """
 

@@ -1,8 +1,8 @@
 """References: variables by which nodes meet, whose value names another one that Kubernetes does not know yet.
 
 Kubernetes expands $(NAME) in the value of a variable only where NAME stands before it in the list, and leaves the
-others as they are written (kubernetes v1.36.3 `pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables). Trainer writes
-PET_* behind the variables of the job and of its runtime (v2.3.0 `plugins/torch/torch.go`), and Muster behind all.
+others as they are written (kubernetes `pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables). Trainer writes
+PET_* behind the variables of the job and of its runtime (`plugins/torch/torch.go`), and Muster behind all.
 """
 
 from __future__ import annotations

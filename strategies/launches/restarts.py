@@ -2,7 +2,7 @@
 
 The kubelet starts a container again (restartPolicy: OnFailure), or the Job another pod (backoffLimit,
 backoffLimitPerIndex, a podFailurePolicy that ignores a disruption), and only JobSet's failurePolicy starts all of them
-again (jobset v0.12.0 `pkg/controllers/failure_policy.go`; kubernetes v1.36.3 `pkg/controller/job`). A static rendezvous
+again (jobset `pkg/controllers/failure_policy.go`; kubernetes `pkg/controller/job`). A static rendezvous
 takes no member in later; torchrun's own store does, where the launch may restart its workers. JobSet makes
 restartPolicy OnFailure, and a Job allows 6 restarts, where nobody says otherwise: that is so of almost every job, so
 only what is written is noted.

@@ -1,7 +1,7 @@
 """Shared memory: processes of one node that exchange data through /dev/shm, of which a container has 64 MiB by itself.
 
 NCCL puts its buffers between GPUs without a direct path there, and a DataLoader what its workers have loaded; both stop
-where it is full (NCCL user guide, Troubleshooting, Shared memory; torch 2.13 `torch/utils/data/_utils/worker.py`). The
+where it is full (NCCL user guide, Troubleshooting, Shared memory; torch `torch/utils/data/_utils/worker.py`). The
 64 MiB are the default of containerd and CRI-O, which a platform may change, so this is a note.
 """
 

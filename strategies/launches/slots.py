@@ -1,7 +1,7 @@
 """Slots: what a command line makes of the host file that Trainer writes for a runtime of MPI.
 
 One pod, the launcher, runs the command. The file has a line for each node, with numProcPerNode slots, and Open MPI
-finds it by an environment variable (trainer v2.3.0 `plugins/mpi/mpi.go` EnforceMLPolicy, buildHostFileConfigMap). Open
+finds it by an environment variable (trainer `plugins/mpi/mpi.go` EnforceMLPolicy, buildHostFileConfigMap). Open
 MPI starts a rank in each slot, and no more unless it is told to (mpirun(1)). Nothing else reads that variable:
 deepspeed takes `--hostfile`, by default /job/hostfile, and torchrun and its like start the processes of their own pod.
 """

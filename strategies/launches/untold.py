@@ -1,7 +1,7 @@
 """Untold: launches of torch in a runtime whose plugin of Trainer sets no PET_*, or in a JobSet without a label.
 
 Every node of such a job runs the command, and torchrun knows neither how many they are nor where they meet, unless
-its flags say so (trainer v2.3.0 `plugins/{jax,xgboost,plainml}`; torch 2.13 `torch/distributed/run.py`). Runtimes of
+its flags say so (trainer `plugins/{jax,xgboost,plainml}`; torch `torch/distributed/run.py`). Runtimes of
 MPI with several nodes are in `slots`; what flux starts is not known.
 """
 

@@ -1,10 +1,10 @@
 """Variables: settings of Accelerate, torch and torchrun that a job writes into its env, where others write flags.
 
-torchrun reads PET_* as the defaults of its flags (torch 2.13 `distributed/argparse_util.py`). Accelerate reads
-ACCELERATE_* and FSDP_* in the training itself, and stops at words that it does not know (accelerate 1.15 `state.py`,
+torchrun reads PET_* as the defaults of its flags (torch `distributed/argparse_util.py`). Accelerate reads
+ACCELERATE_* and FSDP_* in the training itself, and stops at words that it does not know (accelerate `state.py`,
 `utils/dataclasses.py` FullyShardedDataParallelPlugin, `utils/environment.py` str_to_bool); `accelerate launch` writes
 its own values over most of them (`utils/launch.py`). torch.distributed reads TORCH_DISTRIBUTED_DEBUG at its import
-(torch 2.13 `csrc/distributed/c10d/debug.cpp`).
+(torch `csrc/distributed/c10d/debug.cpp`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Visibilities: variables that let a launch see some devices: too few, those of another rank, or those of other pods.
 
 The container toolkit shows a container the devices that NVIDIA_VISIBLE_DEVICES names when it is made, and the pod's own
-value stands behind that of the device plugin (kubernetes v1.36.3 `pkg/kubelet/kubelet_pods.go`
+value stands behind that of the device plugin (kubernetes `pkg/kubelet/kubelet_pods.go`
 GenerateRunContainerOptions); what a shell exports later shows nothing more. torchrun sets LOCAL_RANK for the processes
-that it starts, and not for itself (torch 2.13 `distributed/run.py`); a pod's devices are numbered from 0 whatever its
+that it starts, and not for itself (torch `distributed/run.py`); a pod's devices are numbered from 0 whatever its
 index is (CUDA C++ Programming Guide, CUDA_VISIBLE_DEVICES).
 """
 

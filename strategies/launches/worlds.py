@@ -2,7 +2,7 @@
 
 A topology is what the job means; a world is what its command line makes of that: flags first, then the env that Trainer
 and Muster set, then the launcher's defaults. Where a number cannot be seen, it is None and `unknown` says why. Sources:
-torch 2.13 `torch/distributed/run.py`, torchtune 0.6.1 `torchtune/_cli/run.py`, deepspeed 0.18 `launcher/runner.py`; for
+torch `torch/distributed/run.py`, torchtune `torchtune/_cli/run.py`, deepspeed `launcher/runner.py`; for
 accelerate see `muster.strategies.launches.accelerate`.
 """
 
@@ -373,7 +373,7 @@ def _accelerate(world: World, env: _Env, topology: Topology) -> World:
 def _with_settings(launch: Launch, values: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return flags and words of `trl`, those of a file of settings that its own shell has written taken in.
 
-    trl hands accelerate's flags of the file on before those of the command line (trl 1.16 `cli/commands/training.py`).
+    trl hands accelerate's flags of the file on before those of the command line (trl `cli/commands/training.py`).
     """
     at = launch.rest.index("--config") if "--config" in launch.rest[:-1] else None
     name = "" if at is None else launch.rest[at + 1]
@@ -494,7 +494,7 @@ def _on_every_gpu(world: World, env: _Env, topology: Topology) -> World:
 
 
 def _fabric(world: World, env: _Env, topology: Topology) -> World:
-    """Read `fabric run` (lightning_fabric 2.6 `cli.py`): all its numbers are flags, and none comes from the env."""
+    """Read `fabric run` (lightning_fabric `cli.py`): all its numbers are flags, and none comes from the env."""
     values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
     nodes, processes = whole(values.get("num_nodes", "1")), whole(values.get("devices", "1"))
     known = world._replace(nodes=nodes, processes=processes)
@@ -527,7 +527,7 @@ def _composer(world: World, env: _Env, topology: Topology) -> World:
 def _mpi(world: World, env: _Env, topology: Topology) -> World:
     """Read `mpirun` and `horovodrun` on one node, where all ranks are in this pod; several nodes are in a file.
 
-    Source: mpirun(1) of Open MPI 5; horovod 0.28 `runner/common/util/hosts.py` (get_host_assignments).
+    Source: mpirun(1) of Open MPI 5; horovod `runner/common/util/hosts.py` (get_host_assignments).
     """
     unseen = world._replace(nodes=None, unknown=_UNREAD.format(world.launch.launcher.value))
     values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
@@ -614,7 +614,7 @@ def _within(world: World, env: _Env, topology: Topology) -> World:
 
 _CUDA = frozenset({"nvidia.com", "amd.com"})
 _NO_TRAINING = frozenset({"", "env", "skills", "vllm-serve"})
-"""Commands of trl 1.10 to 1.16 that start no training (`trl/cli/commands/__init__.py`)."""
+"""Commands of trl that start no training (`trl/cli/commands/__init__.py`)."""
 _READERS: Mapping[Launcher, Callable[[World, _Env, Topology], World]] = {
     Launcher.TORCHRUN: _torchrun,
     Launcher.TUNE: _tune,

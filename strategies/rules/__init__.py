@@ -11,10 +11,10 @@ A row is an entry `[[row]]` of `strategies/upstream/<package>/<version>/rows.tom
   which asks nothing of a flag that is off or none; or one of the tests below on the flag itself.
 * `message`, a predicate whose subject is the flag, `rule`, `source` (the file of upstream that refuses), and
   `level = "warning"` or `"note"`, or `doubt = { … }`, conditions under which an error is a warning. In the message
-  `{value}` is the value that is wrong, `{allowed}` what `one_of` has, and `{x}` or `{x * y}` a setting or an expression.
-* the proof: `refused`, a command line that upstream refuses, `taken`, its twin that it takes, and `proof`, which part
-  of upstream says so (`tests/contract/proofs` has the parts). With `proof = "none"` only Muster itself is asked, and
-  `reason` says why. `facts = { … }` are those that the lines assume, such as `on_cpu = true`.
+  `{value}` is the value that is wrong, `{allowed}` what `one_of` has, `{x}` or `{x * y}` a setting or an expression.
+* the proof: `refused`, a command line that upstream refuses, `says`, words of its refusal, `taken`, its twin that it
+  takes, and `proof`, which part of upstream is asked (`tests/contract/proofs` has the parts). With `proof = "none"`
+  only Muster itself is asked, and `reason` says why. `facts = { … }` are those that the lines assume.
 
 Tests: `one_of`, `none_of` (values); `min`, `max`, `above`, `below`, `divides`, `multiple_of`, `length`, `same_as`
 (expressions); `matches` (a regular expression for the whole text); `whole = true` (a whole number); `json = true` (a

@@ -246,7 +246,7 @@ def _told(name: str, row: Row, wrong: Value, view: View) -> str:
 
 def _text(value: Value) -> str:
     if isinstance(value, float):
-        return f"{value:g}" if value != int(value) else str(int(value))
+        return str(value).removesuffix(".0")
     return beginning(" ".join(map(_text, value)) if isinstance(value, list) else str(value), _SHOWN)
 
 

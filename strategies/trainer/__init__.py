@@ -1,4 +1,4 @@
-"""What Kubeflow Trainer v2.3.0 does with a TrainJob, reimplemented here, each behaviour once.
+"""What Kubeflow Trainer does with a TrainJob, reimplemented here, each behaviour once.
 
 `tests/golden` holds the answers of Trainer's own code; `muster explain` and `muster render` show the JobSet that
 `predictions` returns.

@@ -1,7 +1,7 @@
 """What Trainer's plugins add to which pods of a runtime, and which members of a TrainJob they read, by `mlPolicy`.
 
 Nothing that Trainer makes itself is missing in a runtime, and nothing that a plugin reads is ignored, whatever labels
-the runtime lacks: MPI and Flux find pods by the names of their replicated jobs. Source: trainer v2.3.0
+the runtime lacks: MPI and Flux find pods by the names of their replicated jobs. Source: trainer
 `pkg/runtime/framework/plugins`, `pkg/constants/constants.go`, `pkg/runtime/core/trainingruntime.go` newRuntimeInfo.
 """
 

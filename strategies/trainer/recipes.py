@@ -1,6 +1,6 @@
 """Recipes and configs of torchtune, chosen as Trainer's torch plugin chooses them.
 
-Source: trainer v2.3.0 `pkg/runtime/framework/plugins/torch/torchtune.go` (getRecipeAndConfig, validateTorchTune);
+Source: trainer `pkg/runtime/framework/plugins/torch/torchtune.go` (getRecipeAndConfig, validateTorchTune);
 `tests/golden/torchtune` compares with what that code answers. The model is part of the runtime's name:
 `torchtune-llama3.2-1b` is `llama3_2/1B`.
 """
@@ -105,7 +105,7 @@ def uses_qlora(args: Sequence[str]) -> bool:
 
 
 def _names_qlora(args: Sequence[str]) -> bool:
-    """Whether the base is named and DoRA is not, whatever their values are, as Trainer 2.1 and 2.2 read them."""
+    """Whether the base is named and DoRA is not, whatever their values are, as older Trainers read them."""
     text = "\n".join(args)
     return "model.quantize_base" in text and "model.use_dora" not in text
 

@@ -31,13 +31,13 @@ AUTO = "auto"
 
 
 _CPU = "cpu"
-"""What a runtime or a job of Trainer 2.0 and 2.1 may write instead of a number, beside `auto` and `gpu`."""
+"""What a runtime or a job of an older Trainer may write instead of a number, beside `auto` and `gpu`."""
 
 
 def effective(trainjob: Mapping[str, Any], runtime: Runtime | None) -> Trainer:
     """Return `spec.trainer` as the newest Trainer would write it, with the process count that its runtime sets.
 
-    `mlPolicy.torch.numProcPerNode` of a runtime and words in place of a number are of Trainer 2.0 and 2.1.
+    `mlPolicy.torch.numProcPerNode` of a runtime and words in place of a number are of older Trainers.
     """
     trainer = trainjobs.trainer(trainjob)
     written = trainer.get("numProcPerNode")
@@ -62,7 +62,7 @@ def count_processes(trainer: Trainer, resources: ResourceRequirements, runtime: 
     Args:
         trainer: `spec.trainer` of the TrainJob.
         resources: of the runtime's training container.
-        runtime: the runtime, for its version and for the number that one of Trainer 2.0 and 2.1 may set.
+        runtime: the runtime, for its version and for the number that one of an older Trainer may set.
     """
     explicit: int | str | None = trainer.get("numProcPerNode")
     override = trainer.get("resourcesPerNode")
@@ -78,9 +78,9 @@ def count_processes(trainer: Trainer, resources: ResourceRequirements, runtime: 
 
 
 def _of_the_job_alone(wanted: int | str, override: ResourceRequirements | None) -> int | str:
-    """Count as Trainer 2.0: by the job's limits where they name CPUs alone, else by its requests, 1 without them.
+    """Count as the first Trainer: by the job's limits where they name CPUs alone, else by its requests, 1 without them.
 
-    Source: trainer v2.0.1 `torch.go` calculateNumProcPerNode.
+    Source: trainer `torch.go` calculateNumProcPerNode.
     """
     if override is None:
         return wanted

@@ -1,8 +1,8 @@
 """Runtime patches: the template of a runtime with what one TrainJob changes in it, made once and read by every check.
 
-Trainer merges the patches before it does anything else (v2.3.0 `pkg/runtime/core/trainingruntime.go`
-mergeRuntimePatches). They were called `podTemplateOverrides` in v2.1 (mergePodTemplateOverrides) and `podSpecOverrides`
-in v2.0 (mergePodSpecOverrides), and merged in the same way. A replicated job or a container that the runtime lacks is
+Trainer merges the patches before it does anything else (`pkg/runtime/core/trainingruntime.go`
+mergeRuntimePatches). They were called `podTemplateOverrides` (mergePodTemplateOverrides) and `podSpecOverrides`
+before (mergePodSpecOverrides), and merged in the same way. A replicated job or a container that the runtime lacks is
 left out: Trainer refuses such a TrainJob (`checks.patches`).
 """
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.audit import known
 from muster.strategies import error, note, warning
 from muster.strategies.changes.changes import Changes
 from muster.webhook.admission import Decision, Mode, answer, answers, reviews
@@ -145,7 +146,7 @@ def test_audit_annotations_stay_below_their_limit_whatever_is_in_them(character,
     decision = decided("patched", changes=changed(count, character, length), message=character * 50_000)
     notes = answer(decision)["auditAnnotations"]
     assert size(notes) <= answers.MAX_AUDIT
-    assert notes["changes"].startswith("spec.env[E0")
+    assert notes["changes"].startswith("spec.env[")
     assert notes["changes"].endswith("…")
     assert notes["decision"] == "patched"
 
@@ -157,8 +158,10 @@ def test_audit_annotations_are_bounded_for_a_strategy_with_a_long_version_too():
 
 
 def test_few_changes_are_named_in_full():
-    notes = answer(decided("patched", changes=changed(2)))["auditAnnotations"]
-    assert notes["changes"] == "spec.env[E0x] (test/rule), spec.env[E1x] (test/rule)"
+    changes = changed(1)
+    changes.append(("spec", "env"), {"name": "MASTER_PORT", "value": "1"}, **WHY)
+    notes = answer(decided("patched", changes=changes))["auditAnnotations"]
+    assert notes["changes"] == f"spec.env[{known.hashed('E0x')}] (test/rule), spec.env[MASTER_PORT] (test/rule)"
 
 
 def test_five_hundred_changes_are_one_patch():

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.audit import record_schema
 from muster.webhook.admission import ReviewError, accounts, answers, decisions, reviews
-from muster.webhook.audit import records, schemas
 from muster.webhook.cluster import readers
 from tests.support import admissions, generated, jobs, limits
 
@@ -124,7 +124,7 @@ def answered(review, cluster, phase):
     decision = decisions.evaluate(reviews.parse(orjson.dumps(review), phase), reader, admissions.POLICY)
     assert orjson.loads(reviews.dumps(answers.answer(decision)))["response"]["uid"] == review["request"]["uid"]
     record = orjson.loads(orjson.dumps(accounts.record(decision, NOW, 0.1)))
-    assert schemas.check(record, records.Record) == []
+    assert record_schema.check(record, record_schema.Record) == []
     return decision
 
 

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from muster.webhook.audit import records
-from muster.webhook.audit.log import chain
+from muster.audit import chain, record_schema
 
 
 def _record(**fields):
     """One decision as the pipeline describes it; `fields` replace its own."""
     moment = datetime.datetime(2026, 3, 1, 8, 30, 0, 123456, tzinfo=datetime.UTC)
     return {
-        "schema": records.SCHEMA,
-        "time": records.timestamp(moment),
+        "schema": record_schema.SCHEMA,
+        "time": record_schema.timestamp(moment),
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
         "user": {"username": "alice", "groups": ["team-a", "system:authenticated"]},
         "operation": "CREATE",

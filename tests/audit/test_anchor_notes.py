@@ -10,10 +10,8 @@ import json
 
 import pytest
 
+from muster.audit import anchor_notes, chain, log_files, verification
 from muster.webhook import configs
-from muster.webhook.audit.log import chain, files, notes
-from muster.webhook.audit.reading import anchors as expectations
-from muster.webhook.audit.reading import verification
 from muster.webhook.cluster import writes
 from muster.webhook.metrics import Metrics
 from muster.webhook.notices import anchors
@@ -47,7 +45,7 @@ class Log:
         if not self.lines:
             return [None]
         first, last = (json.loads(self.lines[at]) for at in (0, -1))
-        return [notes.Ends("a.log", *(notes.Anchor(each["seq"], each["hash"]) for each in (first, last)))]
+        return [anchor_notes.Ends("a.log", *(anchor_notes.Anchor(each["seq"], each["hash"]) for each in (first, last)))]
 
 
 @pytest.fixture
@@ -71,7 +69,7 @@ def replica(server):
 
 
 def kept(server):
-    return notes.read(server.get("ConfigMap", notes.NAME, SPACE) or {})
+    return anchor_notes.read(server.get("ConfigMap", anchor_notes.NAME, SPACE) or {})
 
 
 def sequences(server):
@@ -79,9 +77,9 @@ def sequences(server):
 
 
 def problems(lines, chains):
-    expected = expectations.Kept(chains)
+    expected = anchor_notes.Kept(chains)
     stream = io.BytesIO(b"".join(lines))
-    return [each.message for each in verification.verify(files.numbered(stream, "audit.log"), expected)]
+    return [each.message for each in verification.verify(log_files.numbered(stream, "audit.log"), expected)]
 
 
 async def test_nothing_is_written_before_the_first_record_and_nothing_twice(server, replica, make_record):
@@ -108,21 +106,21 @@ async def test_each_interval_notes_the_end_and_a_cut_anywhere_is_found(server, r
 
 async def test_what_is_kept_is_bounded_and_has_the_first_and_the_newest(server, replica, make_record):
     made = replica()
-    for _ in range(5 * notes.KEPT):
+    for _ in range(5 * anchor_notes.KEPT):
         made.log.add(make_record())
         await made.note()
     (found,) = sequences(server)
-    assert (len(found) <= notes.KEPT, found[0], found[-1]) == (True, 1, 5 * notes.KEPT)
+    assert (len(found) <= anchor_notes.KEPT, found[0], found[-1]) == (True, 1, 5 * anchor_notes.KEPT)
 
 
 async def test_of_too_many_chains_those_noted_longest_ago_are_removed(server, replica, make_record):
-    for number in range(notes.CHAINS + 3):
+    for number in range(anchor_notes.CHAINS + 3):
         made = replica(f"muster-{number}")
         made.log.add(make_record())
         await made.note()
     pods = {each.pod for each in kept(server).values()}
-    assert len(pods) == notes.CHAINS
-    assert pods == {f"muster-{number}" for number in range(3, notes.CHAINS + 3)}
+    assert len(pods) == anchor_notes.CHAINS
+    assert pods == {f"muster-{number}" for number in range(3, anchor_notes.CHAINS + 3)}
 
 
 async def test_two_replicas_lose_nothing_to_each_other(server, replica, make_record):
@@ -147,7 +145,7 @@ async def test_somebody_who_was_faster_is_no_failure_and_one_who_always_is_is_on
     await made.note()
     assert (sequences(server), made.failed, caplog.records) == ([[1]], [], [])
     lost += [CONFLICT] * 1000
-    server.remove("ConfigMap", notes.NAME, SPACE)
+    server.remove("ConfigMap", anchor_notes.NAME, SPACE)
     assert await made.note() <= 1.0
     assert (len(made.failed), len(lost) > 900) == (1, True)
 
@@ -176,12 +174,12 @@ async def test_what_somebody_removed_is_written_again_and_what_is_no_note_goes(s
     made = replica()
     made.log.add(make_record(), 4)
     await made.note()
-    document = server.get("ConfigMap", notes.NAME, SPACE)
+    document = server.get("ConfigMap", anchor_notes.NAME, SPACE)
     server.put({**document, "data": {"odd": "no note"}})
     await made.note()
     assert sequences(server) == [[1, 4]]
     assert [each.keys for each in caplog.records] == [["odd"]]
-    server.remove("ConfigMap", notes.NAME, SPACE)
+    server.remove("ConfigMap", anchor_notes.NAME, SPACE)
     await made.note()
     assert sequences(server) == [[1, 4]]
 
@@ -190,12 +188,12 @@ async def test_notes_of_a_newer_version_are_left_as_they_are(server, replica, ma
     made = replica()
     made.log.add(make_record())
     await made.note()
-    ((key, text),) = server.get("ConfigMap", notes.NAME, SPACE)["data"].items()
+    ((key, text),) = server.get("ConfigMap", anchor_notes.NAME, SPACE)["data"].items()
     newer = json.dumps({**json.loads(text), "more": "of a newer version"})
-    document = server.get("ConfigMap", notes.NAME, SPACE)
+    document = server.get("ConfigMap", anchor_notes.NAME, SPACE)
     server.put({**document, "data": {"other": newer}})
     await made.note()
-    assert server.get("ConfigMap", notes.NAME, SPACE)["data"] == {key: text, "other": newer}
+    assert server.get("ConfigMap", anchor_notes.NAME, SPACE)["data"] == {key: text, "other": newer}
 
 
 async def test_the_last_note_takes_two_seconds_at_most(server, replica, make_record, monkeypatch):

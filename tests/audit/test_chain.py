@@ -6,8 +6,7 @@ import json
 import orjson
 import pytest
 
-from muster.webhook.audit import schemas
-from muster.webhook.audit.log import chain
+from muster.audit import chain, record_schema
 
 
 def test_the_first_record_is_number_one_and_follows_genesis(make_record):
@@ -32,7 +31,7 @@ def test_a_sealed_record_is_one_line_that_fits_the_schema(make_record):
     line = chain.Chain().seal(make_record(message="two\nlines"))
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
-    assert schemas.check(orjson.loads(line)) == []
+    assert record_schema.check(orjson.loads(line)) == []
 
 
 def test_sealing_does_not_change_the_record(make_record):

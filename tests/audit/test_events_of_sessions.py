@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from muster.audit import record_schema
 from muster.sessions.runs import audits
 from muster.strategies.changes import restores
-from muster.webhook.audit import records
 from muster.webhook.cli.main import main
 
 PATH = "tinker://s1:train:0/weights/step-1"
@@ -40,4 +40,4 @@ def test_its_events_are_listed_by_tenant_and_user(log, capsys):
 
 
 def test_the_rule_that_records_write_out_is_that_of_the_domain():
-    assert frozenset({restores.APPLIED_RULE}) == records.BOOKKEEPING
+    assert frozenset({restores.APPLIED_RULE}) == record_schema.BOOKKEEPING

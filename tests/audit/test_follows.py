@@ -7,9 +7,8 @@ import random
 
 import pytest
 
-from muster.webhook.audit.log import files, sinks
-from muster.webhook.audit.reading import follows
-from muster.webhook.audit.reading.follows import LogFollower
+from muster.audit import follows, log_files, sinks
+from muster.audit.follows import LogFollower
 
 
 @pytest.fixture
@@ -131,7 +130,7 @@ def test_a_torn_end_comes_when_the_file_will_not_go_on(log, follower):
 
 
 def test_a_line_without_an_end_does_not_fill_the_memory(log, follower, monkeypatch):
-    monkeypatch.setattr(files, "LONGEST", 100_000)
+    monkeypatch.setattr(log_files, "LONGEST", 100_000)
     log.write_bytes(b"x" * 400_000 + b"\nshort\n")
     assert [(line.number, line.data) for line in follower.lines()] == [(1, None), (2, b"short")]
 

@@ -11,16 +11,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from muster.webhook.audit import schemas
-from muster.webhook.audit.log import chain, files, lanes, parsing, sinks
-from muster.webhook.audit.reading import follows, gaps, queries, verification
+from muster.audit import chain, follows, log_files, queries, record_schema, sink_worker, sinks, verification
 
 MIB = 1024 * 1024
 DEEP = b'{"seq":1,"prev":"%s","hash":"%s","x":%s}' % (b"0" * 64, b"1" * 64, b"[" * 900 + b"]" * 900)
 
 
 def lines_of(data):
-    return list(files.numbered(io.BytesIO(data), "audit.log"))
+    return list(log_files.numbered(io.BytesIO(data), "audit.log"))
 
 
 def verified(data):
@@ -52,15 +50,15 @@ class Counting(io.BytesIO):
 @pytest.fixture
 def short(monkeypatch):
     """The limits of lines, a thousand times smaller."""
-    monkeypatch.setattr(files, "LONGEST", 32 * 1024)
-    monkeypatch.setattr(files, "FARTHEST", 256 * 1024)
+    monkeypatch.setattr(log_files, "LONGEST", 32 * 1024)
+    monkeypatch.setattr(log_files, "FARTHEST", 256 * 1024)
 
 
 @pytest.mark.usefixtures("short")
 def test_of_a_line_that_is_too_long_only_the_place_is_kept(sealed):
     first, second = sealed(2)
     stream = Counting(first + b"x" * 200_000 + b"\n" + second)
-    read = [(each.number, each.data and len(each.data)) for each in files.numbered(stream, "audit.log")]
+    read = [(each.number, each.data and len(each.data)) for each in log_files.numbered(stream, "audit.log")]
     assert read == [(1, len(first) - 1), (2, None), (3, len(second) - 1)]
     assert stream.longest <= 64 * 1024
 
@@ -79,7 +77,7 @@ def follow(path):
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("reader", [lambda path: list(files.lines([path])), follow])
+@pytest.mark.parametrize("reader", [lambda path: list(log_files.lines([path])), follow])
 def test_a_line_that_does_not_end_is_an_error_with_file_and_line_whatever_the_disk_says_it_has(log, sealed, reader):
     log.write_bytes(sealed(1)[0])
     os.truncate(log, 1024 * MIB)  # a hole, which takes nothing of the disk
@@ -92,7 +90,7 @@ def test_a_line_that_does_not_end_is_an_error_with_file_and_line_whatever_the_di
 def test_from_its_end_a_line_that_does_not_end_comes_in_parts_so_that_readers_can_stop(log):
     log.write_bytes(b"first\n" + b"x" * 1_000_000)
     with log.open("rb") as stream:
-        found = list(files.upwards(stream, 1_000_006, files.LONGEST))
+        found = list(log_files.upwards(stream, 1_000_006, log_files.LONGEST))
     assert found[-1] == (0, b"first")
     assert [line for _, line in found[:-1]] == [None] * 4
     assert found[-2][0] == 6
@@ -101,10 +99,10 @@ def test_from_its_end_a_line_that_does_not_end_comes_in_parts_so_that_readers_ca
 @pytest.mark.usefixtures("short")
 def test_the_writer_looks_at_the_end_of_a_log_only(log, monkeypatch, make_record):
     reads = []
-    before = files._block_before
-    monkeypatch.setattr(files, "_block_before", lambda *args: reads.append(1) or before(*args))
+    before = log_files._block_before
+    monkeypatch.setattr(log_files, "_block_before", lambda *args: reads.append(1) or before(*args))
     log.write_bytes(b"x" * 4_000_000 + b"\n")
-    lane = lanes.Lane(sinks.RotatingFileSink(log), lanes.Retry(), lambda *_: None)
+    lane = sink_worker.SinkWorker(sinks.RotatingFileSink(log), sink_worker.Retry(), lambda *_: None)
     assert lane.write(make_record())
     assert len(reads) < 10
     lane.close()
@@ -128,15 +126,15 @@ def test_the_deepest_record_that_can_be_written_can_be_read(make_record, make_ch
 
 @pytest.mark.parametrize("value", ["[" * 500 + "]" * 500, '{"a":' * 500 + "0" + "}" * 500])
 def test_a_value_of_any_depth_is_quoted_when_it_is_in_a_wrong_place(value):
-    assert schemas.check(orjson.loads(value))
-    assert schemas.check({"seq": orjson.loads(value)})
+    assert record_schema.check(orjson.loads(value))
+    assert record_schema.check({"seq": orjson.loads(value)})
 
 
 @pytest.mark.parametrize("value", [[*range(1_000_000)], dict.fromkeys(map(str, range(200_000)), 0), "x" * 8 * MIB])
 def test_a_quote_takes_no_more_memory_than_it_shows(value):
     tracemalloc.start()
-    assert schemas.check(value)
-    assert schemas.check({"seq": value})
+    assert record_schema.check(value)
+    assert record_schema.check({"seq": value})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 3 * MIB  # to sort the keys of an object takes 8 bytes each
@@ -144,7 +142,7 @@ def test_a_quote_takes_no_more_memory_than_it_shows(value):
 
 def test_the_next_line_is_found_behind_one_that_cannot_be_continued(log, make_record, sealed):
     log.write_bytes(sealed(1)[0] + DEEP + b"\n")
-    lane = lanes.Lane(sinks.RotatingFileSink(log), lanes.Retry(), lambda *_: None)
+    lane = sink_worker.SinkWorker(sinks.RotatingFileSink(log), sink_worker.Retry(), lambda *_: None)
     assert lane.write(make_record())
     assert orjson.loads(log.read_bytes().splitlines()[-1])["seq"] == 2
     lane.close()
@@ -152,11 +150,11 @@ def test_the_next_line_is_found_behind_one_that_cannot_be_continued(log, make_re
 
 @pytest.mark.parametrize("piece", [b"[],", b'{"":0},', b"0.5,", b"[[[]]],"])
 def test_a_line_that_would_fill_the_memory_is_not_parsed(piece, monkeypatch):
-    monkeypatch.setattr(parsing, "VALUES", MIB // 16)
+    monkeypatch.setattr(chain, "VALUES", MIB // 16)
     data = b"[" + piece * (MIB // 2 // len(piece)) + b"0]"
     tracemalloc.start()
-    with pytest.raises(parsing.LineError, match="more than 65536 values"):
-        parsing.parse(data)
+    with pytest.raises(chain.LineError, match="more than 65536 values"):
+        chain.parse(data)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * len(data)
@@ -164,14 +162,14 @@ def test_a_line_that_would_fill_the_memory_is_not_parsed(piece, monkeypatch):
 
 @pytest.mark.parametrize("piece", [b'"', rb"\"", b"\\", rb"\\", b'"",', b"'"])
 def test_no_quote_is_left_from_which_a_text_is_looked_at_again(piece):
-    data = b"[" + b"," * (parsing.VALUES + 1) + b'"' + piece * 1000
-    assert b'"' not in parsing._STRING.sub(b"", data)
-    with pytest.raises(parsing.LineError, match="values"):
-        parsing.parse(data)
+    data = b"[" + b"," * (chain.VALUES + 1) + b'"' + piece * 1000
+    assert b'"' not in chain._STRING.sub(b"", data)
+    with pytest.raises(chain.LineError, match="values"):
+        chain.parse(data)
 
 
 def test_a_long_text_of_commas_is_one_value():
-    assert parsing.parse(orjson.dumps([',"[{' * MIB])) == [',"[{' * MIB]
+    assert chain.parse(orjson.dumps([',"[{' * MIB])) == [',"[{' * MIB]
 
 
 @pytest.mark.parametrize(
@@ -211,14 +209,14 @@ def test_gaps_are_found_by_halving_and_their_number_is_bounded(monkeypatch):
             Number.compared += 1
             return int(self) > other
 
-    held = gaps.Gaps()
+    held = verification._Gaps()
     for number in range(8000):
-        held.add(gaps.Gap(Number(2 * number), Number(2 * number), "audit.log", number))
+        held.add(verification._Gap(Number(2 * number), Number(2 * number), "audit.log", number))
     Number.compared = 0
     assert all(held.fill(2 * number) for number in reversed(range(8000)))
     assert Number.compared < 8000 * 20
-    monkeypatch.setattr(gaps, "KEPT", 10)
-    settled = [gap for number in range(100) for gap in held.add(gaps.Gap(number, number, "audit.log", number))]
+    monkeypatch.setattr(verification, "KEPT", 10)
+    settled = [gap for number in range(100) for gap in held.add(verification._Gap(number, number, "audit.log", number))]
     assert [gap.first for gap in (*settled, *held.settle())] == [*range(100)]
 
 
@@ -230,7 +228,7 @@ def every_other(count, make_record):
 
 
 def test_a_log_of_gaps_alone_is_told_whole_though_few_are_remembered(make_record, monkeypatch):
-    monkeypatch.setattr(gaps, "KEPT", 4)
+    monkeypatch.setattr(verification, "KEPT", 4)
     there, late = every_other(20, make_record)
     found = verified(b"".join(there))
     assert sorted(message for _, _, message in found) == sorted(
@@ -243,7 +241,7 @@ def test_a_log_of_gaps_alone_is_told_whole_though_few_are_remembered(make_record
 def test_a_log_of_gaps_does_not_keep_its_lines(make_record):
     there, _ = every_other(60, lambda: make_record(message="x" * 100_000))
     tracemalloc.start()
-    for _ in verification.verify(files.numbered(io.BytesIO(b"".join(there)), "audit.log")):
+    for _ in verification.verify(log_files.numbered(io.BytesIO(b"".join(there)), "audit.log")):
         pass
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -257,7 +255,9 @@ def test_gaps_of_many_chains_are_told_each_once(make_record):
     assert [kind for _, kind, _ in found].count("removed") == 5
 
 
-@pytest.mark.parametrize("reader", [lambda path: list(files.lines([path])), lambda path: list(files.last_lines(path))])
+@pytest.mark.parametrize(
+    "reader", [lambda path: list(log_files.lines([path])), lambda path: list(log_files.last_lines(path))]
+)
 def test_what_is_no_file_is_an_error_that_says_what_it_is_and_no_hang(log, reader):
     def told():
         with pytest.raises(OSError, match="not a regular file; copy the log into one") as caught:
@@ -278,11 +278,11 @@ def test_a_link_that_leads_nowhere_is_not_passed_over(log, sealed):
     log.with_name("audit.log.1").write_bytes(sealed(1)[0])
     log.symlink_to(log)
     with pytest.raises(OSError, match="symbolic links"):
-        list(files.lines(files.rotated(log)))
+        list(log_files.lines(log_files.rotated(log)))
     log.unlink()
     log.symlink_to("gone")
     with pytest.raises(FileNotFoundError):
-        list(files.lines(files.rotated(log)))
+        list(log_files.lines(log_files.rotated(log)))
 
 
 def test_a_pipe_where_the_service_writes_its_log_is_an_error_and_no_hang(log):
@@ -308,7 +308,7 @@ def test_a_follower_copies_each_byte_once(log, monkeypatch):
 
     monkeypatch.setattr(follows, "_BLOCK", 1024)
     log.write_bytes(b"x" * MIB + b"\n")
-    monkeypatch.setattr(files, "opened", lambda path: Opened(path.read_bytes(), path))
+    monkeypatch.setattr(log_files, "opened", lambda path: Opened(path.read_bytes(), path))
 
     class Opened(Pieces):
         def __init__(self, data, path):
@@ -338,7 +338,7 @@ def test_a_file_with_two_names_is_followed_once(log, sealed):
 
 
 def test_a_log_of_too_many_files_is_an_error_and_not_cut(log, monkeypatch):
-    monkeypatch.setattr(files, "FILES", 3)
+    monkeypatch.setattr(log_files, "FILES", 3)
     for number in range(1, 5):
         log.with_name(f"audit.log.{number}").touch()
     with pytest.raises(OSError, match="the log has 4 files, more than 3; move the oldest to another folder"):

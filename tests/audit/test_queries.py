@@ -5,8 +5,7 @@ import io
 
 import pytest
 
-from muster.webhook.audit.log import chain, files
-from muster.webhook.audit.reading import queries
+from muster.audit import chain, log_files, queries
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 
@@ -31,7 +30,7 @@ def entries(make_record, make_change, make_finding):
         ),
     ]
     lines = [link.seal(record) for record in kept]
-    return list(queries.parsed(files.numbered(io.BytesIO(b"".join([*lines, b"no record\n"])), "audit.log")))
+    return list(queries.parsed(log_files.numbered(io.BytesIO(b"".join([*lines, b"no record\n"])), "audit.log")))
 
 
 def chosen(entries, **questions):
@@ -74,7 +73,7 @@ def test_records_are_chosen_that_answer_all_questions(entries, questions, uids):
 
 def test_a_time_that_never_was_is_within_no_bounds(make_record):
     line = chain.Chain().seal(make_record(uid="x", time="2026-02-31T00:00:00.000000Z"))
-    entries = list(queries.parsed(files.numbered(io.BytesIO(line), "audit.log")))
+    entries = list(queries.parsed(log_files.numbered(io.BytesIO(line), "audit.log")))
     assert chosen(entries) == "x"
     assert chosen(entries, since=NOW - datetime.timedelta(days=9999)) == ""
 
@@ -94,7 +93,7 @@ def test_files_are_read_in_the_order_given(log, sealed):
     elder = log.with_name("audit.log.1")
     elder.write_bytes(first)
     log.write_bytes(second)
-    read = [(entry.file, entry.record["seq"]) for entry in queries.read(files.rotated(log))]
+    read = [(entry.file, entry.record["seq"]) for entry in queries.read(log_files.rotated(log))]
     assert read == [(str(elder), 1), (str(log), 2)]
 
 
@@ -103,7 +102,7 @@ def test_reading_is_lazy(sealed):
         def readline(self, size):
             return sealed(1)[0][:size]
 
-    assert next(queries.parsed(files.numbered(Endless(), "stdin"))).record is not None
+    assert next(queries.parsed(log_files.numbered(Endless(), "stdin"))).record is not None
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from muster.webhook.audit import records
-from muster.webhook.audit.redaction import redaction
-from muster.webhook.notices.reports import folds, formats, outcomes
+from muster.audit import known, record_schema
+from muster.webhook.notices.reports import outcomes, report_objects
 from tests.audit import conftest
 
 NOW = datetime.datetime(2026, 3, 1, 9, 0, tzinfo=datetime.UTC).timestamp()
 SECRET = "hf_" + "s3cr3tS3CR3T" * 3
 RULES = ("trl/launch", "trl/env", "core/numbers", "core/applied", "plain")
-LIMITS = folds.Limits(results=5, seconds=3600, octets=4096)
+LIMITS = report_objects.Limits(results=5, seconds=3600, octets=4096)
 
 
 def at(seconds):
     """A moment so many seconds before `NOW`."""
-    return records.timestamp(datetime.datetime.fromtimestamp(NOW - seconds, tz=datetime.UTC))
+    return record_schema.timestamp(datetime.datetime.fromtimestamp(NOW - seconds, tz=datetime.UTC))
 
 
 def denied(make_finding, **fields):
@@ -126,39 +125,39 @@ def test_results_of_two_namespaces_or_kinds_are_never_taken_for_one(told, make_f
 
 
 def test_a_job_that_was_put_right_is_no_failure_any_more(told, make_finding):
-    before = folds.folded([], [told(**denied(make_finding, time=at(9)))], LIMITS, NOW)
-    assert folds.summary(before)["fail"] == 1
-    assert folds.folded(before, [told(decision="allowed", phase="validate", time=at(5))], LIMITS, NOW) == []
+    before = report_objects.folded([], [told(**denied(make_finding, time=at(9)))], LIMITS, NOW)
+    assert report_objects.summary(before)["fail"] == 1
+    assert report_objects.folded(before, [told(decision="allowed", phase="validate", time=at(5))], LIMITS, NOW) == []
 
 
 def test_the_second_call_of_an_admission_does_not_take_back_what_the_first_said(told, make_change):
     first = told(changes=[make_change(after={})], time=at(9))
     second = told(decision="unchanged", time=at(8))
-    assert folds.folded([], [first, second], LIMITS, NOW) == list(first.results)
+    assert report_objects.folded([], [first, second], LIMITS, NOW) == list(first.results)
 
 
 def test_of_a_job_that_was_denied_no_corrections_are_told_until_it_comes_again(told, make_change, make_finding):
     mended, refused = told(changes=[make_change(after={})], time=at(9)), told(**denied(make_finding, time=at(8)))
-    assert folds.folded([], [mended, refused], LIMITS, NOW) == list(refused.results)
-    assert folds.folded(refused.results, [mended], LIMITS, NOW) == list(refused.results)
+    assert report_objects.folded([], [mended, refused], LIMITS, NOW) == list(refused.results)
+    assert report_objects.folded(refused.results, [mended], LIMITS, NOW) == list(refused.results)
     again = told(changes=[make_change(after={})], time=at(5))
-    assert folds.folded(refused.results, [again], LIMITS, NOW) == [*again.results, *refused.results]
+    assert report_objects.folded(refused.results, [again], LIMITS, NOW) == [*again.results, *refused.results]
 
 
 def test_an_error_is_over_when_the_same_job_is_decided(told):
     first = told(decision="error", message="x", time=at(9))
-    assert folds.folded([], [first, told(decision="unchanged", time=at(8))], LIMITS, NOW) == []
+    assert report_objects.folded([], [first, told(decision="unchanged", time=at(8))], LIMITS, NOW) == []
 
 
 def test_an_older_decision_does_not_take_the_place_of_a_newer_one(told, make_finding):
-    newer = folds.folded([], [told(**denied(make_finding, time=at(1)))], LIMITS, NOW)
+    newer = report_objects.folded([], [told(**denied(make_finding, time=at(1)))], LIMITS, NOW)
     older = told(decision="allowed", phase="validate", time=at(5))
-    assert folds.folded(newer, [older], LIMITS, NOW) == newer
+    assert report_objects.folded(newer, [older], LIMITS, NOW) == newer
 
 
 def test_what_is_too_old_is_left_out(told, make_finding):
     said = [told(**denied(make_finding, time=at(seconds))) for seconds in (3601,)]
-    assert folds.folded([], said, LIMITS, NOW) == []
+    assert report_objects.folded([], said, LIMITS, NOW) == []
 
 
 def test_corrections_make_room_for_problems_and_older_ones_for_newer(told, make_change, make_finding):
@@ -167,7 +166,7 @@ def test_corrections_make_room_for_problems_and_older_ones_for_newer(told, make_
 
     passes = [told(changes=[make_change(after={})], time=at(number), **job(number)) for number in range(9)]
     fails = [told(**denied(make_finding, time=at(number), **job(number))) for number in range(50, 53)]
-    results = folds.folded([], [*passes, *fails], LIMITS, NOW)
+    results = report_objects.folded([], [*passes, *fails], LIMITS, NOW)
     assert [each["resources"][0]["name"] for each in results] == ["job-0", "job-1", "job-50", "job-51", "job-52"]
 
 
@@ -176,12 +175,12 @@ def test_corrections_make_room_for_problems_and_older_ones_for_newer(told, make_
     [None, 1, {}, {"source": "muster"}, {"source": "kyverno", "policy": "x", "result": "fail"}, ["x"]],
 )
 def test_what_others_wrote_into_the_report_does_not_stay(told, make_finding, stranger):
-    ours = folds.folded([], [told(**denied(make_finding))], LIMITS, NOW)
-    assert folds.folded([stranger, *ours], [], LIMITS, NOW) == ours
+    ours = report_objects.folded([], [told(**denied(make_finding))], LIMITS, NOW)
+    assert report_objects.folded([stranger, *ours], [], LIMITS, NOW) == ours
 
 
 def test_the_formats_differ_in_name_and_source_only():
-    made = {name: formats.rendered(form, None, "team-a", [], 9) for name, form in formats.FORMATS.items()}
+    made = {name: report_objects.rendered(form, None, "team-a", [], 9) for name, form in report_objects.FORMATS.items()}
     assert made["openreports"]["apiVersion"] == "openreports.io/v1alpha1"
     assert made["policyreport"]["apiVersion"] == "wgpolicyk8s.io/v1alpha2"
     assert set(made["openreports"]) - set(made["policyreport"]) == {"source", "configuration"}
@@ -236,11 +235,11 @@ cases = some.lists(
 @given(cases, cases, some.randoms(use_true_random=False))
 def test_a_report_is_counted_bounded_the_same_again_and_without_secrets(before, after, chance):
     def said(made):
-        return [outcomes.said(redaction.redact(each)) for each in made]
+        return [outcomes.said(known.record(each)) for each in made]
 
-    present = folds.folded([], said(before), LIMITS, NOW)
-    results = folds.folded(present, said(after), LIMITS, NOW)
-    assert sum(folds.summary(results).values()) == len(results) <= LIMITS.results
+    present = report_objects.folded([], said(before), LIMITS, NOW)
+    results = report_objects.folded(present, said(after), LIMITS, NOW)
+    assert sum(report_objects.summary(results).values()) == len(results) <= LIMITS.results
     raw = orjson.dumps(results)
     assert len(raw) <= LIMITS.octets + 2
     assert SECRET.encode() not in raw
@@ -248,6 +247,6 @@ def test_a_report_is_counted_bounded_the_same_again_and_without_secrets(before, 
     assert results == sorted(results, key=lambda each: -each["timestamp"]["seconds"] - each["timestamp"]["nanos"] / 1e9)
     others = [*present]
     chance.shuffle(others)
-    assert folds.folded(others, said(after), LIMITS, NOW) == results
+    assert report_objects.folded(others, said(after), LIMITS, NOW) == results
     stored = orjson.loads(orjson.dumps(results, option=orjson.OPT_SORT_KEYS))
-    assert folds.folded(stored, [], LIMITS, NOW) == results
+    assert report_objects.folded(stored, [], LIMITS, NOW) == results

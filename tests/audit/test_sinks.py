@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.webhook.audit.log import chain, files, sinks
-from muster.webhook.audit.reading import verification
+from muster.audit import chain, log_files, sinks, verification
 
 FULL = Path("/dev/full")
 
@@ -102,7 +101,7 @@ def test_a_file_that_would_grow_too_large_becomes_the_first_elder(open_sink, log
     sink = open_sink(log, max_bytes=8, backups=2)
     for line in (b"aaa\n", b"bbb\n", b"ccc\n", b"ddd\n", b"eee\n"):
         sink.write(line)
-    contents = {path.name: path.read_bytes() for path in files.rotated(log)}
+    contents = {path.name: path.read_bytes() for path in log_files.rotated(log)}
     assert contents == {"audit.log.2": b"aaa\nbbb\n", "audit.log.1": b"ccc\nddd\n", "audit.log": b"eee\n"}
 
 
@@ -110,14 +109,14 @@ def test_the_oldest_file_is_deleted_when_there_are_enough(open_sink, log):
     sink = open_sink(log, max_bytes=1, backups=2)
     for line in (b"a\n", b"b\n", b"c\n", b"d\n"):
         sink.write(line)
-    assert [path.read_bytes() for path in files.rotated(log)] == [b"b\n", b"c\n", b"d\n"]
+    assert [path.read_bytes() for path in log_files.rotated(log)] == [b"b\n", b"c\n", b"d\n"]
 
 
 def test_one_elder_is_enough(open_sink, log):
     sink = open_sink(log, max_bytes=1, backups=1)
     for line in (b"a\n", b"b\n", b"c\n"):
         sink.write(line)
-    assert [path.read_bytes() for path in files.rotated(log)] == [b"b\n", b"c\n"]
+    assert [path.read_bytes() for path in log_files.rotated(log)] == [b"b\n", b"c\n"]
 
 
 def test_elders_beyond_a_lowered_number_are_deleted(open_sink, log):
@@ -125,7 +124,7 @@ def test_elders_beyond_a_lowered_number_are_deleted(open_sink, log):
         log.with_name(f"audit.log.{number}").write_bytes(b"old\n")
     log.write_bytes(b"full\n")
     open_sink(log, max_bytes=1, backups=2).write(b"new\n")
-    assert [path.name for path in files.rotated(log)] == ["audit.log.2", "audit.log.1", "audit.log"]
+    assert [path.name for path in log_files.rotated(log)] == ["audit.log.2", "audit.log.1", "audit.log"]
 
 
 def test_a_line_larger_than_a_file_may_be_gets_a_file_of_its_own(open_sink, log):
@@ -135,29 +134,12 @@ def test_a_line_larger_than_a_file_may_be_gets_a_file_of_its_own(open_sink, log)
     assert log.with_name("audit.log.1").read_bytes() == b"much too long\n"
 
 
-def test_of_several_lines_a_file_takes_as_many_as_it_has_room_for(open_sink, log):
-    sink = open_sink(log, max_bytes=10)
-    assert sink.write_all([b"one\n", b"two\n", b"three\n"]) == 2
-    assert sink.write_all([b"three\n", b"four and more\n"]) == 1
-    assert sink.write_all([b"four and more\n", b"five\n"]) == 1
-    assert [path.read_bytes() for path in files.rotated(log)] == [b"one\ntwo\n", b"three\n", b"four and more\n"]
-
-
-def test_of_several_lines_that_a_full_disk_cuts_short_none_remains(open_sink, log, writes):
-    sink = open_sink(log)
-    sink.write(b"one\n")
-    writes += [6, no_space()]
-    with pytest.raises(OSError, match="No space"):
-        sink.write_all([b"two\n", b"three\n"])
-    assert log.read_bytes() == b"one\n"
-
-
 def test_the_chain_goes_on_over_a_rotation(open_sink, log, sealed):
     sink = open_sink(log, max_bytes=2000)
     for line in sealed(9):
         sink.write(line)
-    assert len(files.rotated(log)) > 2
-    assert list(verification.verify(files.lines(files.rotated(log)))) == []
+    assert len(log_files.rotated(log)) > 2
+    assert list(verification.verify(log_files.lines(log_files.rotated(log)))) == []
 
 
 def test_last_lines_reach_beyond_a_rotation(open_sink, log):
@@ -202,18 +184,6 @@ def test_a_line_that_a_full_disk_cuts_short_leaves_no_trace(open_sink, log, writ
     assert log.read_bytes() == b"one\n"
     sink.write(b"three\n")
     assert log.read_bytes() == b"one\nthree\n"
-
-
-def test_with_fsync_a_line_counts_only_when_it_is_on_the_disk(open_sink, log, monkeypatch):
-    def fail(_descriptor):
-        raise OSError(errno.EIO, "Input/output error")
-
-    sink = open_sink(log, fsync=True)
-    sink.write(b"one\n")
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="Input/output"):
-        sink.write(b"two\n")
-    assert log.read_bytes() == b"one\n"
 
 
 def test_a_disk_that_takes_nothing_is_an_error_and_not_a_hang(open_sink, log, pipe, writes):
@@ -290,5 +260,5 @@ def test_a_line_torn_at_the_end_does_not_keep_the_chain_from_going_on(open_sink,
     log.write_bytes(lines[0] + lines[1] + b'{"changes":[{"af')
     sink = open_sink(log)
     sink.write(chain.Chain.resume_from(lines[1]).seal(make_record()))
-    found = [(each.line, each.kind) for each in verification.verify(files.lines([log]))]
+    found = [(each.line, each.kind) for each in verification.verify(log_files.lines([log]))]
     assert found == [(3, "torn")]

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.webhook.audit.log import chain, files, notes
-from muster.webhook.audit.reading import anchors, verification
+from muster.audit import anchor_notes, chain, log_files, verification
 
 
 def problems(lines, anchor=None, **options):
-    expected = anchors.Noted([anchor]) if anchor else None
-    return list(verification.verify(files.numbered(io.BytesIO(b"".join(lines)), "audit.log"), expected, **options))
+    expected = anchor_notes.Noted([anchor]) if anchor else None
+    return list(verification.verify(log_files.numbered(io.BytesIO(b"".join(lines)), "audit.log"), expected, **options))
 
 
 def kinds(lines, **options):
@@ -33,7 +32,7 @@ def resealed(line):
 
 def anchor_of(line):
     record = orjson.loads(line)
-    return notes.Anchor(record["seq"], record["hash"])
+    return anchor_notes.Anchor(record["seq"], record["hash"])
 
 
 def test_an_untouched_log_has_no_problems(sealed):
@@ -234,7 +233,7 @@ def test_rotated_files_are_one_chain_and_problems_name_their_file(sealed, log):
         ("audit.log", [lines[4], edited(lines[5])]),
     ):
         log.with_name(name).write_bytes(b"".join(part))
-    (problem,) = verification.verify(files.lines(files.rotated(log)))
+    (problem,) = verification.verify(log_files.lines(log_files.rotated(log)))
     assert (problem.file, problem.line, problem.kind) == (str(log), 2, "edited")
 
 
@@ -242,7 +241,7 @@ def test_a_rotated_file_that_is_gone_leaves_a_gap(sealed, log):
     lines = sealed(6)
     log.with_name("audit.log.2").write_bytes(b"".join(lines[:2]))
     log.write_bytes(b"".join(lines[4:]))
-    (problem,) = verification.verify(files.lines(files.rotated(log)))
+    (problem,) = verification.verify(log_files.lines(log_files.rotated(log)))
     assert (problem.line, problem.message) == (1, "records 3 to 4 are missing before this line")
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import functools
 import io
 import threading
 from pathlib import Path
@@ -12,14 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.webhook.audit import schemas
-from muster.webhook.audit.log import files, lanes, sinks, writer
-from muster.webhook.audit.reading import verification
-from muster.webhook.audit.redaction import redaction
+from muster.audit import log_files, sink_worker, sinks, verification, writer
 
 PATIENCE = 10.0  # seconds that no passing test waits for
-SOON = lanes.Retry(base=0.002, cap=0.004)
-NEVER = lanes.Retry(base=9999.0, cap=9999.0)
+SOON = sink_worker.Retry(base=0.002, cap=0.004)
+NEVER = sink_worker.Retry(base=9999.0, cap=9999.0)
 
 
 @pytest.fixture
@@ -28,17 +24,11 @@ def drops():
 
 
 @pytest.fixture
-def concealments():
-    return []
-
-
-@pytest.fixture
-def open_writer(drops, concealments):
+def open_writer(drops):
     opened = []
 
     def make(*lanes_to, **options):
-        told = {"on_drop": lambda reason, n: drops.update({reason: n}), "on_conceal": lambda: concealments.append(1)}
-        options = {"linger": 0.0, "retry": NEVER, **told, **options}
+        options = {"linger": 0.0, "retry": NEVER, "on_drop": lambda reason, n: drops.update({reason: n}), **options}
         opened.append(writer.AuditWriter(lanes_to, **options))
         return opened[-1]
 
@@ -88,24 +78,7 @@ def test_each_record_goes_to_every_sink_as_a_chain_of_its_own(open_writer, new_s
     assert audit.flush(PATIENCE)
     for sink in (first, second):
         assert uids(sink.lines) == "abc"
-        assert list(verification.verify(files.numbered(io.BytesIO(b"".join(sink.lines)), "x"))) == []
-
-
-def test_records_are_redacted_before_they_are_written(open_writer, new_sink, make_record, make_change):
-    sink = new_sink()
-    audit = open_writer(sink)
-    audit.submit(make_record(changes=[make_change("env[HF_TOKEN].value", after="planted-here")]))
-    audit.flush(PATIENCE)
-    assert b"planted-here" not in sink.lines[0]
-
-
-def test_the_redactor_can_be_given_further_rules(open_writer, new_sink, make_record, make_change):
-    sink = new_sink()
-    rules = redaction.Rules.from_patterns(names=["LICENCE"])
-    audit = open_writer(sink, redactor=functools.partial(redaction.redact, rules=rules))
-    audit.submit(make_record(changes=[make_change("env[LICENCE].value", after="planted-here")]))
-    audit.flush(PATIENCE)
-    assert b"planted-here" not in sink.lines[0]
+        assert list(verification.verify(log_files.numbered(io.BytesIO(b"".join(sink.lines)), "x"))) == []
 
 
 @settings(deadline=None)
@@ -124,87 +97,6 @@ def test_each_record_is_written_once_somewhere_or_counted(make_record, new_sink,
     written = [uid for uid, _ in told(primary.lines) + told(fallback.lines)]
     assert len(written) == len(set(written))
     assert len(written) + sum(drops.values()) == len(fates)
-
-
-@pytest.fixture
-def patient(log):
-    """A file that hangs in its first write until `released`, and counts how many lines each write has."""
-    sink = sinks.RotatingFileSink(log)
-    sink.entered, sink.released, sink.counts, plain = threading.Event(), threading.Event(), [], sink.write_all
-
-    def write_all(lines):
-        if not sink.counts:
-            sink.entered.set()
-            assert sink.released.wait(PATIENCE)
-        sink.counts.append(len(lines))
-        return plain(lines)
-
-    sink.write_all = write_all
-    yield sink
-    sink.released.set()
-
-
-def test_records_that_wait_for_a_file_are_written_at_once_as_one_chain(open_writer, patient, log, make_record):
-    audit = open_writer(patient)
-    submit(audit, make_record, "a")
-    assert patient.entered.wait(PATIENCE)
-    submit(audit, make_record, *"bcdefghij")
-    patient.released.set()
-    assert audit.flush(PATIENCE)
-    assert patient.counts == [1, 9]
-    assert uids(log.read_bytes().splitlines()) == "abcdefghij"
-    assert list(verification.verify(files.lines([log]))) == []
-
-
-@pytest.mark.parametrize("on_failure", ["fallback", "deny"])
-def test_what_a_file_does_not_take_at_once_is_tried_one_by_one(
-    open_writer, patient, log, new_sink, make_record, monkeypatch, on_failure
-):
-    fallback, append = new_sink(), patient._append
-
-    def full(file, data):
-        if data.count(b"\n") > 1 or b'"uid":"d"' in data:
-            raise OSError("full")
-        append(file, data)
-
-    monkeypatch.setattr(patient, "_append", full)
-    audit = open_writer(patient, fallback=fallback, on_failure=on_failure)
-    submit(audit, make_record, "a")
-    assert patient.entered.wait(PATIENCE)
-    submit(audit, make_record, *"bcdef")
-    patient.released.set()
-    assert turned(audit, healthy=False)
-    monkeypatch.setattr(patient, "_append", append)
-    assert audit.close(PATIENCE)
-    assert uids(log.read_bytes().splitlines()) == "abcd"  # the one that failed is tried once more at the end
-    assert uids(fallback.lines) == "def"
-    assert list(verification.verify(files.lines([log]))) == []
-
-
-def test_a_loss_among_records_that_wait_is_told_by_the_one_behind_it(open_writer, patient, log, make_record, drops):
-    audit = open_writer(patient, queue_size=3)
-    submit(audit, make_record, "a")
-    assert patient.entered.wait(PATIENCE)
-    submit(audit, make_record, *"bcdX")
-    patient.released.set()
-    assert audit.flush(PATIENCE)
-    submit(audit, make_record, *"ef")
-    assert audit.flush(PATIENCE)
-    assert told(log.read_bytes().splitlines()) == [(each, int(each == "e")) for each in "abcdef"]
-    assert drops == {"full": 1}
-
-
-def test_a_record_that_json_cannot_hold_keeps_none_of_those_that_wait_with_it(open_writer, patient, log, make_record):
-    audit = open_writer(patient)
-    submit(audit, make_record, "a")
-    assert patient.entered.wait(PATIENCE)
-    submit(audit, make_record, "b")
-    audit.submit(make_record(uid="c", changes=[object()]))
-    submit(audit, make_record, "d")
-    patient.released.set()
-    assert audit.flush(PATIENCE)
-    assert uids(log.read_bytes().splitlines()) == "abcd"
-    assert list(verification.verify(files.lines([log]))) == []
 
 
 def test_a_slow_sink_does_not_hold_up_submit(open_writer, stuck, make_record):
@@ -272,7 +164,7 @@ def test_while_the_primary_fails_records_go_to_the_fallback(open_writer, new_sin
 def test_the_primary_is_found_well_again_without_a_record_and_tells_its_gap(open_writer, new_sink, make_record):
     primary, fallback = new_sink(), new_sink()
     primary.error = OSError("full")
-    audit = open_writer(primary, fallback=fallback, retry=lanes.Retry(base=0.1, cap=0.1))
+    audit = open_writer(primary, fallback=fallback, retry=sink_worker.Retry(base=0.1, cap=0.1))
     submit(audit, make_record, "a", "b", "c")
     audit.flush(PATIENCE)
     primary.error = None
@@ -367,72 +259,6 @@ def test_a_record_that_cannot_be_written_is_lost_alone(open_writer, new_sink, ma
     assert (drops, audit.healthy) == ({"invalid": 1}, True)
 
 
-DEEP = functools.reduce(lambda inner, _: [inner], range(5000), "planted-here")
-
-
-class Silent(Exception):  # noqa: N818  # it stands for one of a plugin
-    """An exception that cannot be told."""
-
-    def __str__(self):
-        raise ValueError("planted-here")
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"changes": [object()]},
-        {"changes": None, "findings": None},
-        {"message": "\ud800 planted-here"},
-        {"framework": "x\ud800", "uid": "abc"},
-        {"user": {"username": "bob", "groups": [DEEP]}},
-        {"findings": [{"severity": "error", "field": "x", "value": DEEP, "message": "y", "rule": "z/a"}]},
-        {"findings": [{"severity": "error", "field": "x", "value": 10**30, "message": "planted-here", "rule": "z/a"}]},
-        {"findings": [{"severity": "error", "field": "x", "value": {1: 2}, "message": "planted-here", "rule": "z/a"}]},
-        {"dryRun": 10**5000},
-    ],
-    ids=range(9),
-)
-def test_a_record_that_json_cannot_hold_keeps_its_head(open_writer, new_sink, make_record, drops, concealments, bad):
-    sink = new_sink()
-    audit = open_writer(sink)
-    audit.submit(make_record(**{"uid": "b", **bad}))
-    audit.flush(PATIENCE)
-    line = orjson.loads(sink.lines[0])
-    assert (line["uid"][0], line["object"]["name"], line["decision"]) == (bad.get("uid", "b")[0], "sft", "patched")
-    assert "planted-here" not in sink.lines[0].decode()
-    assert (drops, concealments, audit.healthy) == ({}, [1], True)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [ValueError("planted-here"), RecursionError("planted-here"), Silent()],
-    ids=["value", "recursion", "silent"],
-)
-def test_a_record_whose_redaction_fails_is_written_with_its_head_and_the_word_concealed(
-    open_writer, new_sink, make_record, make_change, make_finding, drops, concealments, caplog, error
-):
-    def fail(_record):
-        raise error
-
-    sink = new_sink()
-    audit = open_writer(sink, redactor=fail)
-    record = make_record(
-        changes=[make_change("env[A].value", after="planted-here")],
-        findings=[make_finding("x", "planted-here", "planted-here")],
-        user={"username": f"hf_{'a1' * 16}", "groups": []},
-        message="planted-here",
-    )
-    audit.submit(record)
-    audit.flush(PATIENCE)
-    line = orjson.loads(sink.lines[0])
-    assert schemas.check(line) == []
-    assert (line["uid"], line["object"], line["decision"]) == (record["uid"], record["object"], record["decision"])
-    assert (line["user"]["username"], line["changes"][0]["reason"]) == ("<concealed>", "<concealed>")
-    assert line["findings"][0]["rule"] == record["findings"][0]["rule"]
-    assert (drops, concealments) == ({}, [1])
-    assert "planted-here" not in sink.lines[0].decode() + caplog.text
-
-
 def test_close_writes_what_waits_and_closes_the_sinks(open_writer, new_sink, make_record):
     sink = new_sink()
     audit = open_writer(sink, linger=0.1)
@@ -465,7 +291,7 @@ def test_a_restarted_process_continues_the_chain_of_its_file(open_writer, log, m
         audit = open_writer(sinks.RotatingFileSink(log, max_bytes=1500))
         submit(audit, make_record, *each)
         assert audit.close(PATIENCE)
-    lines = list(files.lines(files.rotated(log)))
+    lines = list(log_files.lines(log_files.rotated(log)))
     assert [orjson.loads(line.data)["seq"] for line in lines] == [1, 2, 3, 4]
     assert list(verification.verify(lines)) == []
 
@@ -475,13 +301,13 @@ def test_a_process_that_was_killed_in_the_middle_of_a_line_is_continued(open_wri
     audit = open_writer(sinks.RotatingFileSink(log))
     submit(audit, make_record, "a")
     audit.close(PATIENCE)
-    assert [(each.line, each.kind) for each in verification.verify(files.lines([log]))] == [(4, "torn")]
+    assert [(each.line, each.kind) for each in verification.verify(log_files.lines([log]))] == [(4, "torn")]
 
 
 def test_a_really_full_device_does_not_stop_admission(open_writer, log, new_sink, make_record):
     fallback = new_sink()
     log.symlink_to(Path("/dev/full"))
-    audit = open_writer(sinks.RotatingFileSink(log), fallback=fallback, retry=lanes.Retry(base=0.1, cap=0.1))
+    audit = open_writer(sinks.RotatingFileSink(log), fallback=fallback, retry=sink_worker.Retry(base=0.1, cap=0.1))
     assert submit(audit, make_record, "a", "b") == [True, True]
     assert audit.flush(PATIENCE)
     assert (audit.healthy, uids(fallback.lines)) == (False, "ab")
@@ -504,7 +330,7 @@ def test_a_second_process_writes_elsewhere_until_the_first_is_gone(open_writer, 
     first.close(PATIENCE)
     assert turned(second, healthy=True)
     assert told(log.read_bytes().splitlines()) == [("a", 0), ("b", 0)]
-    assert list(verification.verify(files.lines([log]))) == []
+    assert list(verification.verify(log_files.lines([log]))) == []
 
 
 def test_stdout_is_the_fallback_unless_it_is_a_sink(open_writer, new_sink, make_record, capfd):

@@ -8,8 +8,8 @@ import yaml
 from bench.peers.labs import Lab
 from bench.scaling import services
 from e2e.cluster import places, processes
+from muster.audit import chain
 from muster.certs import sources
-from muster.webhook.audit.log import parsing
 
 
 @pytest.fixture
@@ -57,4 +57,4 @@ def test_every_setting_is_served_in_each_round_and_nothing_is_left_running(lab):
     assert processes.running(lab.where) == {}
     for replica in range(2):
         path = lab.where.log(f"serving-0-{replica}-audit")
-        assert parsing.parse(path.read_bytes().splitlines()[0])
+        assert chain.parse(path.read_bytes().splitlines()[0])

@@ -18,9 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.audit import chain, record_schema
 from muster.webhook import kubeyaml
-from muster.webhook.audit import records
-from muster.webhook.audit.log import chain, parsing
 from muster.webhook.cli import arguments, main
 from muster.webhook.cli.commands import audit_serve
 
@@ -30,8 +29,8 @@ ROOT = Path(__file__).parents[2]
 def record(number, **fields):
     moment = datetime.datetime(2026, 3, 1, 8, number, tzinfo=datetime.UTC)
     return {
-        "schema": records.SCHEMA,
-        "time": records.timestamp(moment),
+        "schema": record_schema.SCHEMA,
+        "time": record_schema.timestamp(moment),
         "uid": f"uid-{number}",
         "user": {"username": "alice", "groups": ["team-a"]},
         "operation": "CREATE",
@@ -193,7 +192,7 @@ def test_lines_that_are_no_records_are_counted_and_hide_nothing(muster, log):
 
 
 def test_the_decisions_to_choose_from_are_those_of_the_log():
-    assert typing.get_args(records.Decision) == arguments.DECISIONS
+    assert typing.get_args(record_schema.Decision) == arguments.DECISIONS
 
 
 def test_rules_and_words_in_reasons_are_filters_too(muster, write):
@@ -381,8 +380,8 @@ def test_records_are_shown_one_at_a_time(write, output, monkeypatch):
     link = chain.Chain()
     path = write("audit.log", b"".join(link.seal(record(1, uid="same")) for _ in range(50)).decode())
     read, shown = [], []
-    parse = parsing.parse
-    monkeypatch.setattr(parsing, "parse", lambda data: read.append(1) or parse(data))
+    parse = chain.parse
+    monkeypatch.setattr(chain, "parse", lambda data: read.append(1) or parse(data))
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setattr(sys.stdout, "write", lambda text: shown.append((len(read), text)))
     assert main.main(["audit", "show", "-o", output, "--uid", "same", str(path)]) == 0

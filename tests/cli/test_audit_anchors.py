@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from muster.webhook.audit.log import chain, notes
+from muster.audit import anchor_notes, chain
 from tests.cli.test_audit import record
 
 
@@ -37,9 +37,9 @@ def configmap(**chains):
     data = {}
     for pod, sealed in chains.items():
         each = [json.loads(line) for line in sealed]
-        marks = tuple(notes.Anchor(one["seq"], one["hash"], hour(one["seq"])) for one in each)
-        data[f"{pod}.1.0"] = notes.rendered(notes.Chronicle(pod, "/var/log/muster/audit.log", marks))
-    return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": notes.NAME}, "data": data})
+        marks = tuple(anchor_notes.Anchor(one["seq"], one["hash"], hour(one["seq"])) for one in each)
+        data[f"{pod}.1.0"] = anchor_notes.rendered(anchor_notes.Chronicle(pod, "/var/log/muster/audit.log", marks))
+    return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": anchor_notes.NAME}, "data": data})
 
 
 def verified(muster, log, *options, code):

@@ -168,7 +168,7 @@ def test_a_runtime_that_is_not_known_does_not_hide_what_needs_none(muster):
     result = check(muster, job)
     assert result.code == 1
     assert "core/numbers" in result.out
-    assert "core/quantity" in result.out
+    assert "core/value" in result.out
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_rules_are_selected_and_ignored_by_id_and_by_group(muster):
     assert every == {"core/numbers", "trl/precision"}
     for options, left in (
         (["--select", "core/numbers"], {"core/numbers"}),
-        (["--select", "trl,core/quantity"], {"trl/precision"}),
+        (["--select", "trl,core/runtime"], {"trl/precision"}),
         (["--select", "trl", "--select", "core"], every),
         (["--ignore", "core/numbers, trl"], set()),
         (["--ignore", "trl"], {"core/numbers"}),

@@ -1,11 +1,10 @@
-"""PodGroups and runtimes among the files of `muster check`, which a service never sees or would never be given."""
+"""PodGroups among the files of `muster check`, which a service never sees."""
 
 from __future__ import annotations
 
 import pytest
 import yaml
 
-from tests.frameworks.builders import replicated_job, runtime, trainjob
 from tests.jobsets.sets import TORCHRUN, container, jobset, part
 
 VOLCANO = ("scheduling.volcano.sh/v1beta1", "annotations", "scheduling.k8s.io/group-name")
@@ -40,48 +39,3 @@ def test_pods_of_other_documents_and_groups_of_others_are_not_judged(muster):
     assert told(muster, gang(5), jobset(member(4)), jobset(member(1), name="second")) == []
     assert told(muster, gang(5, namespace="another"), jobset(member(4))) == []
     assert told(muster, gang(5), jobset(part("node", container(*TORCHRUN), pods=4))) == []
-
-
-def of_trainer(policy, **changed):
-    made = runtime(next(iter(policy)), policy=policy)
-    job = made["spec"]["template"]["spec"]["replicatedJobs"][0]
-    job |= changed
-    return made
-
-
-def judged(muster, governing):
-    return told(muster, governing, trainjob({"command": ["torchrun", "x.py"]}), rule="core/runtime-rule")
-
-
-NODE = {"jobName": "node", "containerNames": ["node"]}
-REFUSED = {
-    "two policies": (of_trainer({"torch": {}, "mpi": {}}), "torch and mpi"),
-    "two replicas": (of_trainer({"torch": {}}, replicas=2), "one replica"),
-    "no process": (of_trainer({"flux": {"numProcPerNode": 0}}), "at least 1"),
-    "env for the training": (of_trainer({"torch": {"envInjection": {"targets": [NODE]}}}), "always gets"),
-    "another container": (
-        of_trainer({"torch": {}}, **replicated_job("node", {"name": "main", "image": "i"}, step="trainer")),
-        "has a container node",
-    ),
-}
-
-
-@pytest.mark.parametrize(("governing", "said"), REFUSED.values(), ids=REFUSED)
-def test_a_runtime_that_would_be_refused_is_told_on_it_and_on_its_job(muster, governing, said):
-    documents = governing, trainjob({"command": ["torchrun", "x.py"]})
-    on_runtime, on_job = told(muster, *documents, rule="core/runtime")
-    assert said in on_runtime
-    assert "spec.runtimeRef.name" in on_job
-
-
-def test_the_webhook_does_not_see_some_runtimes(muster):
-    governing = of_trainer({"torch": {}}, replicas=2)
-    governing["metadata"]["labels"]["trainer.kubeflow.org/webhook-validation"] = "disabled"
-    assert judged(muster, governing) == []
-    living = of_trainer({"torch": {}}, replicas=2)
-    living["metadata"]["uid"] = "0c6f"
-    assert judged(muster, living) == []
-
-
-def test_a_runtime_that_is_right_is_silent(muster):
-    assert judged(muster, of_trainer({"torch": {}}, replicas=1)) == []

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.audit import chain
 from muster.webhook import kubeyaml
-from muster.webhook.audit.log import chain
 from tests.cli import jobs
 from tests.cli.test_audit import record
 from tests.cli.test_review import review

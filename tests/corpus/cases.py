@@ -19,6 +19,8 @@ A case is a file of documents, as `muster check -f` reads it. The comment at its
 * `reports`: rule ids that have to be among the findings; of a head that also allows silence, where it is not silent.
   `unreadable` stands for a document that cannot be read. A case that may be warned of or refused names its rules.
 * `trainer`: the version of Trainer that the cluster has, in quotes; the newest release without it.
+* `needs`: `dry-run` for a job of which Muster says nothing, and an API server refuses a pod or a Job (decision 0048);
+  `e2e/suites/rights/test_dry_runs.py` asks one about all of them.
 * `update`: with `true` the first job of the file is created, and the second is merged into what Muster made of it, as
   `kubectl apply` and patches of controllers do; null takes a member away. Only the update is judged, and nothing may be
   changed by it but what Muster gives back.
@@ -48,7 +50,7 @@ ENDS = frozenset({"right", "changed", "noted", "warned", "refused"})
 LOUD = frozenset({"warned", "refused"})
 MEMBERS = frozenset(
     {"expect", "source", "why", "world", "told", "says", "unsaid", "holds", "lacks", "wins", "env", "reports"}
-    | {"into", "untouched", "probes", "update", "trainer"}
+    | {"into", "untouched", "probes", "update", "trainer", "needs"}
 )
 
 
@@ -97,6 +99,11 @@ class Outcome:
 def names() -> list[str]:
     """Return the cases, each as `folder/name`."""
     return sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.glob("*/*.yaml"))
+
+
+def refused_by_dry_runs() -> list[str]:
+    """Return the cases that only an API server refuses."""
+    return [name for name in names() if expectation(name).get("needs") == "dry-run"]
 
 
 def path_of(name: str) -> Path:

@@ -21,9 +21,9 @@ import orjson
 
 from bench import reviews
 from bench.peers import changes
+from muster.audit import known
+from muster.audit.chain import Chain
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit.log.chain import Chain
-from muster.webhook.audit.redaction import redaction
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import handlers
 from muster.webhook.server.resolvers import Resolver
@@ -39,7 +39,7 @@ class _Log:
         self._chain = Chain()
 
     def submit(self, record):
-        self._chain.seal(redaction.redact(record))
+        self._chain.seal(known.record(record))
         return True
 
 

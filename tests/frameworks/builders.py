@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.checks.jobs import check_job
+from muster.strategies.checks.job_checks import check_job
 from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.runtimes import Runtime

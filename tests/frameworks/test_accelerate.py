@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.frameworks.trl import flags
-from muster.strategies.launches.accelerate import PRESETS, AccelerateWorld, read_accelerate, read_trl
+from muster.strategies.launches.accelerate import AccelerateWorld, read_accelerate, read_trl
 
 RANK, ADDRESS = "--machine_rank=$(PET_NODE_RANK)", "--main_process_ip=$(PET_MASTER_ADDR) --main_process_port=29501"
 MACHINES = f"--num_machines=2 {RANK} {ADDRESS}"
@@ -203,13 +202,3 @@ def test_a_file_of_trl_may_hold_flags_of_accelerate(words):
 def test_a_configuration_of_ones_own_is_not_seen():
     found = read_words("", accelerate_config="mine.yaml")
     assert (found.fault, found.unknown) == ("", "the settings in mine.yaml")
-
-
-def test_what_is_known_of_the_presets_is_what_trl_packages():
-    members = ("num_machines", "num_processes", "machine_rank", "distributed_type")
-    packaged = {name: {each: preset[each] for each in members} for name, preset in flags.presets().items()}
-    assert {name: {each: preset[each] for each in members} for name, preset in PRESETS.items()} == packaged
-    launchers = {name: preset.get("deepspeed_config", {}) for name, preset in flags.presets().items()}
-    for name, preset in PRESETS.items():
-        own = preset.get("deepspeed_config", {})
-        assert own.get("deepspeed_multinode_launcher") == launchers[name].get("deepspeed_multinode_launcher")

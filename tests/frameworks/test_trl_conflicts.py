@@ -48,7 +48,7 @@ OWN = {
     "a switch": ("--bf16 false", ["--bf16", "true", *NEEDED], [*NEEDED]),
     "a switch's negation": ("--no_gradient_checkpointing", ["--gradient_checkpointing", *NEEDED], [*NEEDED]),
     "a list": (
-        "--lora_target_modules q --use_peft",
+        "--lora_target_modules q k --use_peft",
         ["--lora_target_modules", "a", "b", *NEEDED],
         [*NEEDED],
     ),

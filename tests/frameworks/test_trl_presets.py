@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from muster.strategies.frameworks.trl import flags
-from muster.strategies.launches import accelerate
 from tests.frameworks.builders import (
     NEEDED,
     enforce,
@@ -43,19 +42,6 @@ def multi_node(processes, *extra, nodes=2, host="PET_MASTER_ADDR", port="PET_MAS
 
 
 # --- packaged presets -----------------------------------------------------------------------------------------------
-
-
-def test_the_processes_of_every_preset_are_counted_as_trl_packages_it():
-    packaged = flags.presets()
-    assert accelerate.PRESETS.keys() == packaged.keys()
-    for name, counted in accelerate.PRESETS.items():
-        assert _within(counted, packaged[name]), name
-
-
-def _within(some, whole):
-    if not isinstance(some, dict):
-        return some == whole
-    return all(_within(value, whole[key]) for key, value in some.items())
 
 
 @pytest.mark.parametrize("preset", sorted(flags.presets()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.checks.jobs import check_job
+from muster.strategies.checks.job_checks import check_job
 from tests.frameworks.builders import found, gpus, job_of, jobset, replicated_job, runtime, trainjob
 
 

@@ -7,7 +7,7 @@ import re
 
 import orjson
 
-from muster.webhook.audit import schemas
+from muster.audit import record_schema
 from tests.fuzz import planting, trials
 
 __all__ = ["COUNTED", "INVARIANTS", "faults", "page_faults"]
@@ -63,7 +63,7 @@ def every_decision_leaves_one_record_of_the_published_shape(story):
             yield f"{each.phase}: {len(each.lines)} lines of {len(each.submitted)} records, not {wanted}"
             continue
         for line in each.lines:
-            wrong = schemas.check(orjson.loads(line))
+            wrong = record_schema.check(orjson.loads(line))
             if wrong:
                 yield f"{each.phase}: {wrong[0]}"
 
@@ -128,7 +128,7 @@ def nothing_that_was_read_is_changed_in_place(story):
 
 
 def no_planted_secret_is_told(story):
-    """No planted secret stands in the answer without its patch, in the logs, or in an Event or a report."""
+    """No planted secret stands in an annotation of an answer, in the logs, or in an Event or a report."""
     for secret, way in story.case.planted.items():
         for each in story.exchanges:
             for place, text in _outputs(each, secret):
@@ -144,7 +144,7 @@ def page_faults(planted, page):
 
 
 def _outputs(exchange, secret):
-    """Yield what was told, part by part where the whole holds the secret; a patch may."""
+    """Yield what was told, part by part where the whole holds the secret; what goes to the author of a job may."""
     if planting.leaks(secret, exchange.answer):
         yield from _parts(exchange)
     for line in exchange.lines:
@@ -163,7 +163,7 @@ def _parts(exchange):
         yield "answer", exchange.answer
         return
     for member, value in response.items():
-        if member != "patch":
+        if member == "auditAnnotations":
             yield f"answer.{member}", orjson.dumps(value)
 
 

@@ -1,9 +1,9 @@
 """The service without its sockets: a body goes in, and all that Muster says comes out.
 
-Behind the handler everything is real: the resolver, the audit writer with its redaction and its chain, the logs, the
-metrics, Events on denials and reports. Only the cluster is made of documents, and what is written to it is kept. What
-the service does later or on threads of its own (the log, Events, reports) is done here at once and on this thread, so
-that it belongs to its request, and a thread is not woken for each.
+Behind the handler everything is real: the resolver, the audit writer with its chain, what is known of a record, the
+logs, the metrics, Events on denials and reports. Only the cluster is made of documents, and what is written to it is
+kept. What the service does later or on threads of its own (the log, Events, reports) is done here at once and on this
+thread, so that it belongs to its request, and a thread is not woken for each.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from muster.audit import writer
 from muster.webhook import logs
-from muster.webhook.audit.log import writer
-from muster.webhook.audit.redaction import redaction
 from muster.webhook.cluster import writes
 from muster.webhook.cluster.memory import DuplicateError, InMemoryReader, UnnamedError
 from muster.webhook.metrics import Metrics
 from muster.webhook.notices import denials
-from muster.webhook.notices.reports import folds, formats, writers
-from muster.webhook.server import handlers
+from muster.webhook.notices.reports import report_objects, writers
+from muster.webhook.server import handlers, recorders
 from muster.webhook.server.resolvers import Resolver
 
 __all__ = ["Exchange", "Service", "reader_of"]
@@ -136,18 +135,6 @@ class _Writer(writer.AuditWriter):
         return True
 
 
-class _Redactor:
-    """Redacts a record once for all who tell it."""
-
-    def __init__(self):
-        self._last = None, None
-
-    def __call__(self, record):
-        if record is not self._last[0]:
-            self._last = record, redaction.redact(record)
-        return self._last[1]
-
-
 async def _here(work, *given):
     """Stands for `asyncio.to_thread`."""
     return work(*given)
@@ -180,16 +167,19 @@ class _Answer:
         yield self._body
 
 
-class _Recorder:
-    """Gives records to the audit log, and keeps them."""
+class _Recorder(recorders.AuditRecorder):
+    """Keeps records, as they come and as they are written."""
 
     def __init__(self, audit):
-        self.kept = []
-        self._audit = audit
+        super().__init__(audit)
+        self.kept, self.shown, self.tellers = [], [], (self,)
 
     def submit(self, record):
         self.kept.append(record)
-        return self._audit.submit(record)
+        return super().submit(record)
+
+    def take(self, record):
+        self.shown.append(record)
 
 
 class _Watching:
@@ -240,10 +230,9 @@ class Service:
             stack.enter_context(self._runner)
             stack.callback(setattr, handlers, "APART", handlers.APART)
             stack.callback(signal.signal, signal.SIGVTALRM, signal.signal(signal.SIGVTALRM, _end))
-            redactor = _Redactor()
-            self._audit = _Writer([self._sink], linger=0.0, redactor=redactor)
+            self._audit = _Writer([self._sink], linger=0.0)
             stack.callback(self._audit.close, 5.0)
-            self._tellers = self._made(redactor)
+            self._tellers = self._made()
             self._recorder = _Recorder(self._audit)
             self._stack = stack.pop_all()
         return self
@@ -260,12 +249,12 @@ class Service:
         root.addHandler(self._lines)
         stack.callback(root.removeHandler, self._lines)
 
-    def _made(self, redactor):
+    def _made(self):
         access = writes.Writes(self._cluster)
-        events = denials.Denials(access, redactor, pace=denials.EventPace(room=100_000, pause=0.0, quiet=0.0))
+        events = denials.Denials(access, pace=denials.EventPace(room=100_000, pause=0.0, quiet=0.0))
         pace = writers.ReportPace(room=100_000, pause=0.0, settle=0.0, quiet=0.0)
-        limits = folds.Limits(1000, 86400.0)
-        return events, writers.Reports(access, formats.FORMATS["openreports"], redactor, limits=limits, pace=pace)
+        limits = report_objects.Limits(1000, 86400.0)
+        return events, writers.Reports(access, report_objects.FORMATS["openreports"], limits=limits, pace=pace)
 
     def ask(self, phase, kind, body, reader, policy, *, told=True, forks=True):
         """Send one body to a path, with a cluster of its own; return the exchange.
@@ -302,7 +291,7 @@ class Service:
         watching = _Watching(resolver)
         admission = handlers.Admission(lambda: policy, watching, self._recorder, self.metrics, (200, 3600.0))
         before = self._packed(reader)
-        self._recorder.kept, self._sink.kept, self._lines.kept = [], [], []
+        self._recorder.kept, self._recorder.shown, self._sink.kept, self._lines.kept = [], [], [], []
         request = _request(_PATHS[exchange.phase, kind], exchange.body)
         began = time.process_time()
         try:
@@ -313,7 +302,7 @@ class Service:
         self._audit.flush(60.0)
         exchange.seconds = time.process_time() - began
         if told:
-            exchange.told = await self._told(self._recorder.kept)
+            exchange.told = await self._told(self._recorder.shown)
         exchange.submitted, exchange.lines, exchange.logged = self._recorder.kept, self._sink.kept, self._lines.kept
         exchange.spoilt = list(watching.spoilt)
         self._held = reader, [_packed(each) for each in _documents(reader)]

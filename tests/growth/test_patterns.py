@@ -27,22 +27,19 @@ _NOT = {
     "strategies/launches/networks.py: re.compile('(.*,)?s*[^=].*')": _SHORT,
     "strategies/launches/syntax.py: _NEXT_LINE": "it is tried behind a backslash, and comments are read once",
     "strategies/launches/written.py: LOOPBACK": "compared with whole texts",
-    "webhook/audit/redaction/forms.py: _WRAPPED": "a line break ends each line, and two lines are a match",
-    "webhook/audit/redaction/texts.py: re.compile('[^<]+(?=</)')": "it is tried behind a tag, and ends before the next",
-    "webhook/audit/redaction/texts.py: _QUOTED": "behind a quote that nothing closes there is no other; escapes are "
-    "read in pairs both within and without",
+    "audit/known.py: _STEP": "it is tried where the step before ends, and a bracket that nothing closes is the last",
 }
 """Patterns that are linear where they are used, and why; each is one that the test would find."""
 
 _OTHERS = {
     "strategies/frameworks/vllm/heads.py: re.compile(family + re.escape(size) + '(?![^-]": "names of models of ours",
     "strategies/frameworks/vllm/models.py: re.compile(pattern + _TUNED, re.IGNORECASE)": "names of models of ours",
-    "webhook/audit/redaction/redaction.py: re.compile('|'.join((f'(?:{pattern})' for patt": "configured",
-    "webhook/audit/redaction/redaction.py: re.compile(pattern, flags)": "configured",
-    "webhook/audit/schemas.py: re.fullmatch(pattern, value)": "of `records`, for dates and digests",
+    "audit/scanner.py: re.compile('|'.join((f'(?:{each})' for each in": "configured",
+    "audit/scanner.py: re.compile(each)": "configured",
+    "audit/record_schema.py: re.fullmatch(args[1], value)": "of the schema, for dates and digests",
     "webhook/cli/migrations/pods.py: pattern": "names of variables that operators set",
     "webhook/cli/migrations/targets.py: pattern": "the name of a job, and of its roles",
-    "webhook/cli/schemas/shapes.py: re.compile(re.sub('$$', 'Z', described['patter": "of CRDs, see below",
+    "webhook/cli/schemas/schema_shapes.py: re.compile(re.sub('$$', 'Z', described['patter": "of CRDs, see below",
     "webhook/doctor/refusals.py: re.search(pattern, message)": "see below",
 }
 """Patterns that are made while the service runs, and of what."""
@@ -102,7 +99,8 @@ def test_each_pattern_that_is_made_later_is_known():
 
 
 def test_no_pattern_that_is_written_elsewhere_takes_more_than_linear_time():
-    shapes = (expressions.ROOT / "webhook/cli/schemas/schemas.json").read_text()
+    files = sorted((expressions.ROOT / "strategies/upstream").glob("*/*/schemas.json"))
+    shapes = "".join(file.read_text() for file in files)
     written = {json.loads(each) for each in re.findall(r'"pattern":\s*("(?:[^"\\\\]|\\\\.)*")', shapes)}
     assert len(written) > 2
     assert {each: why for each in written | {*refusals._CAUSES} if (why := patterns.worst(each, whole=True))} == {}

@@ -69,6 +69,7 @@ def test_removal_first_lets_go_of_the_api_server_and_may_be_repeated():
     installer.uninstall(kubectl, lambda _: None)
     assert kubectl.done[:2] == [kind.lower() for kind in bases.WEBHOOKS]
     theirs = {"clusterrole", "clusterrolebinding", "role", "rolebinding"}  # also where the controllers are off
+    theirs |= {"validatingadmissionpolicy", "validatingadmissionpolicybinding"}
     assert set(kubectl.done) == {document["kind"].lower() for document in bases.documents()} | theirs
     assert kubectl.done[-1] == "namespace"
     said = []

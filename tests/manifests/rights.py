@@ -78,6 +78,11 @@ _TRAININGS = {
     ("leases.coordination.k8s.io", "update"): "a Lease can neither be renewed nor taken, so nothing is kept",
 }
 
+_DRY_RUNS = {
+    ("pods", "create"): "what an API server refuses of a pod is told when its controller makes it: the job is let in",
+    ("jobs.batch", "create"): "what an API server refuses of a Job is told when JobSet makes it: the job is let in",
+}
+
 _EVENTS = {
     ("events", "create"): "a refusal makes no Event",
     ("events", "patch"): "a refusal that comes again is not counted up",
@@ -102,6 +107,7 @@ RIGHTS: dict[Right, str] = dict(
         *((("muster-controllers", *key), said) for key, said in _WRITERS.items()),
         *((("muster-certificates", *key), said) for key, said in _CERTIFICATES.items()),
         *((("muster-trainings", *key), said) for key, said in _TRAININGS.items()),
+        *((("muster-dry-runs", *key), said) for key, said in _DRY_RUNS.items()),
         *((("muster-anchors", *key), said) for key, said in _ANCHORS.items()),
         *((("muster-events", *key), said) for key, said in _EVENTS.items()),
         *(((role, kind, verb), said) for role, kind in _REPORTERS.items() for verb, said in _REPORTS.items()),

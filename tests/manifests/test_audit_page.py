@@ -5,7 +5,7 @@ from __future__ import annotations
 from muster.webhook.cli import arguments
 from muster.webhook.cluster import callers
 from muster.webhook.pages import gates
-from muster.webhook.pages.serving import HEALTH
+from muster.webhook.pages.page_server import HEALTH
 from tests.manifests import files
 
 FOLDER = files.FOLDER / "audit-page"

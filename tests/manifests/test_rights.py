@@ -15,6 +15,7 @@ from e2e.suites.rights import (
     test_caches,
     test_certificates,
     test_controllers,
+    test_dry_runs,
     test_events,
     test_trainings,
 )
@@ -28,7 +29,7 @@ ROLES = [
     for document in files.documents(path)
     if "rules" in document
 ]
-SUITES = (test_anchors, test_caches, test_controllers, test_certificates, test_events, test_trainings)
+SUITES = (test_anchors, test_caches, test_controllers, test_certificates, test_dry_runs, test_events, test_trainings)
 NAMED = {
     "secrets",
     "leases",

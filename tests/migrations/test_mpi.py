@@ -75,7 +75,7 @@ def test_addresses_of_old_pods_become_those_of_the_new(migrated):
 @pytest.mark.parametrize("flavour", ["Intel", "MPICH"])
 def test_another_implementation_is_refused(refusal, flavour):
     assert refusal(jobs.mpi({"mpiImplementation": flavour})).startswith(
-        f"spec.mpiImplementation: Trainer v2.3 accepts {flavour} and then makes no pod"
+        f"spec.mpiImplementation: Trainer accepts {flavour} and then makes no pod"
     )
 
 

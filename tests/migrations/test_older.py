@@ -7,7 +7,7 @@ import yaml
 
 from muster.strategies.documents import overrides, trainer_versions
 from muster.webhook.cli import migrations
-from muster.webhook.cli.schemas import releases, shapes
+from muster.webhook.cli.schemas import releases, schema_shapes
 from tests.migrations import jobs
 
 NODE = [{"name": "node"}]
@@ -48,7 +48,7 @@ def test_the_patches_are_those_that_a_finding_of_the_trainer_of_today_says(migra
     job = jobs.trainjob({**REF, "annotations": {"c": "d"}, "podTemplateOverrides": [override]})
     written = overrides.spelled(job, trainer_versions.NEWEST.patches)
     assert migrated(job).job == {**REF, **written}
-    kind = shapes.kinds("2.3")["TrainJob"]
+    kind = schema_shapes.kinds("2.3")["TrainJob"]
     told = releases.told(job, ("spec", "podTemplateOverrides"), kind, lambda _: False)
     assert "&" not in told
     assert yaml.safe_load(f"{{{told.partition('write this: ')[2]}}}") == written
@@ -105,7 +105,7 @@ def test_a_trainjob_with_its_own_number_keeps_it(migrated):
 
 def test_a_number_of_a_runtime_that_nothing_uses_is_lost(migrated):
     found = migrated(jobs.runtime({"numProcPerNode": 4}))
-    assert found.lost["spec.mlPolicy.torch.numProcPerNode"].startswith("4: Trainer v2.3 reads it from the TrainJob")
+    assert found.lost["spec.mlPolicy.torch.numProcPerNode"].startswith("4: Trainer reads it from the TrainJob")
     assert migrated(jobs.runtime({"numProcPerNode": "auto"})).notes == []
 
 

@@ -33,7 +33,9 @@ def test_a_rule_that_is_cited_exists(folder):
         assert cited <= set(RULES), path
 
 
-@pytest.mark.parametrize("folder", ["certs", "e2e", "images", "kube", "manifests", "strategies", "tests", "webhook"])
+@pytest.mark.parametrize(
+    "folder", ["audit", "certs", "e2e", "images", "kube", "manifests", "strategies", "tests", "webhook"]
+)
 def test_a_page_that_sources_point_to_exists_with_its_heading(folder):
     for path in sorted(path for path in (pages.ROOT / folder).rglob("*") if path.suffix in {".py", ".yaml"}):
         for page, _, anchor in re.findall(r"\b(docs/[\w-]+\.md)(#([\w-]+))?", path.read_text(encoding="utf-8")):

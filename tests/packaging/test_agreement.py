@@ -83,6 +83,7 @@ def test_a_difference_would_be_seen(helm, kubectl, folder):
     [
         ("rbac-anchors.yaml", "muster-anchors", {"config": {"audit": {"anchors": "configmap"}}}),
         ("rbac-controllers.yaml", "muster-controllers", {"controllers": {"enabled": True}}),
+        ("rbac-dry-runs.yaml", "muster-dry-runs", {"config": {"checks": {"dryRun": True}}}),
         ("rbac-events.yaml", "muster-events", {"config": {"audit": {"events": True}}}),
         ("rbac-trainings.yaml", "muster-trainings", {"config": {"trainings": {"enabled": True}}}),
         ("rbac-openreports.yaml", "muster-openreports", {"config": {"audit": {"reports": "openreports"}}}),
@@ -95,7 +96,7 @@ def test_rights_of_an_option_come_with_it_and_are_those_of_the_kustomizations_fi
     for document in extra:
         chart = rendered[document["kind"], role]
         assert chart == {**document, "metadata": chart["metadata"]}
-    options = ("anchors", "controllers", "events", "openreports", "policyreports", "trainings")
+    options = ("anchors", "controllers", "dry-runs", "events", "openreports", "policyreports", "trainings")
     others = {f"muster-{each}" for each in options} - {role}
     assert not [name for _, name in rendered if name in others]
     assert not [each for each in helm.template() if each["metadata"]["name"] == role]

@@ -17,7 +17,7 @@ from muster.webhook.admission.policies import Mode
 from muster.webhook.cli import arguments
 from muster.webhook.cli.commands import audit_serve
 from muster.webhook.pages import gates
-from muster.webhook.pages.serving import HEALTH
+from muster.webhook.pages.page_server import HEALTH
 from tests.manifests import files, rules
 from tests.packaging import others, renders
 from tests.packaging.choices import CHOICES, GATEWAY, ISSUER

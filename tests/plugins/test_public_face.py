@@ -15,7 +15,7 @@ from muster import strategies
 ROOT = Path(__file__).parents[2]
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
-    for room in ("muster/strategies", "muster/webhook", "muster/certs", "muster/kube", "muster")
+    for room in ("muster/strategies", "muster/webhook", "muster/audit", "muster/certs", "muster/kube", "muster")
     for file in sorted((ROOT / room).rglob("*.py"))
 }
 DOMAIN = [name for name in MODULES if name.startswith("muster.strategies")]

@@ -50,13 +50,6 @@ def test_all_reserved_env_is_reported_and_other_env_is_not():
     assert {field for field, _ in found_in(job)} == {"spec.trainer.env[PET_NNODES]", "spec.trainer.env[PET_NODE_RANK]"}
 
 
-@pytest.mark.parametrize("amount", ["two", "", "1gb", {}, [], True, "1 Gi"])
-def test_what_is_no_quantity_is_an_error_by_its_resource(amount):
-    job = jobs.make_trainjob(resourcesPerNode={"limits": {"nvidia.com/gpu": amount}, "requests": {"cpu": 1}})
-    found = found_in(job)["spec.trainer.resourcesPerNode.limits[nvidia.com/gpu]", "core/quantity"]
-    assert found.value == amount
-
-
 def test_claims_that_trainer_ignores_are_a_warning():
     job = jobs.make_trainjob(resourcesPerNode={"claims": [{"name": "g"}]})
     assert found_in(job)["spec.trainer.resourcesPerNode.claims", "core/claims-ignored"].severity is Severity.WARNING
@@ -119,9 +112,8 @@ def test_one_mistake_does_not_hide_another():
         numNodes=0,
         numProcPerNode=0,
         env=[{"name": "PET_NNODES"}],
-        resourcesPerNode={"limits": {"cpu": "x"}},
     )
-    assert len([found for found in found_in(job).values() if found.severity is Severity.ERROR]) == 5
+    assert len([found for found in found_in(job).values() if found.severity is Severity.ERROR]) == 4
 
 
 # --- findings ---------------------------------------------------------------------------------------------------

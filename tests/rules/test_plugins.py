@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.checks import plugins
-from muster.strategies.checks.jobs import check_job
+from muster.strategies.checks import plugin_checks
+from muster.strategies.checks.job_checks import check_job
 from muster.strategies.launches import slots, untold
 from tests.frameworks.builders import gpus, job_of, replicated_job, runtime, trainjob
 
@@ -98,7 +98,7 @@ def test_open_mpi_does_not_run_as_root_unless_it_is_told_to():
 
 def about(governing, trainer=None):
     document = trainjob({"command": ["python", "x.py"], "numNodes": 2, **(trainer or {})})
-    return [(each.severity.value, each.rule, each.field) for each in plugins.check(job_of(document, governing))]
+    return [(each.severity.value, each.rule, each.field) for each in plugin_checks.check(job_of(document, governing))]
 
 
 def test_a_runtime_of_mpi_has_a_launcher_and_nodes():

@@ -100,17 +100,3 @@ def test_the_command_of_a_trainjob_is_judged_where_it_is_written():
     job = jobs.make_trainjob(command=["A=1", "torchrun"])
     findings = admissions.decide(job, runtime, phase="validate").findings
     assert [each.field for each in findings if each.rule in RULES] == ["spec.trainer.command[0]"]
-
-
-@pytest.mark.parametrize("name", ["http", "a", "9a", "rdzv-29500", "a" * 15])
-def test_names_of_ports_that_exist_are_silent(name):
-    assert found({"command": ["x"], "ports": [{"name": name, "containerPort": 1}]}) == []
-
-
-@pytest.mark.parametrize("name", ["a" * 16, "Http", "29500", "a--b", "-a", "a_b"])
-def test_names_that_no_port_may_have_are_told(name):
-    assert found({"command": ["x"], "ports": [{"name": name, "containerPort": 1}]}) == [("error", "core/name")]
-
-
-def test_names_of_volumes_are_labels():
-    assert found({"command": ["x"]}, [{"name": "My_Data", "emptyDir": {}}]) == [("error", "core/name")]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.checks.jobs import check_job
+from muster.strategies.checks.job_checks import check_job
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import list_templates
@@ -84,12 +84,12 @@ def test_a_patch_is_told_as_what_the_runtime_would_be_told_with_the_patch_in_it(
 
 @pytest.mark.parametrize("member", ["runtimePatches", "podTemplateOverrides", "podSpecOverrides"])
 def test_a_finding_about_what_a_patch_wrote_is_at_the_patch(member):
-    pod = {"spec": {"containers": [{"name": "node", "volumeMounts": [{"name": "absent", "mountPath": "/absent"}]}]}}
+    pod = {"spec": {"containers": [{"name": "node", "workingDir": "here"}]}}
     trainjob = jobs.make_trainjob(spec=wrapped(member, pod))
     _, found = findings(trainjob, jobs.shipped_runtimes()["trl-distributed"])
-    (told,) = [each for each in found if each.rule == "core/volume-mount"]
+    (told,) = [each for each in found if each.rule == "core/working-dir"]
     assert told.field.startswith(f"spec.{member}[")
-    assert told.field.endswith("containers[node].volumeMounts[/absent].name")
+    assert told.field.endswith("containers[node].workingDir")
 
 
 @pytest.mark.parametrize("member", ["labels", "annotations"])

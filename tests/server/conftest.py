@@ -85,7 +85,8 @@ async def serve():
         async def start(reader=None, fetch=None, policy=None, limits=(200, 4.0), body_limit=7 * 1024 * 1024, **more):
             metrics, records = Metrics(), Records()
             reader = InMemoryReader(RUNTIME) if reader is None else reader
-            resolver = Resolver(reader, fetch, metrics)
+            asking = more.get("asking")
+            resolver = Resolver(reader, fetch, metrics, asking and asking(metrics))
             admission = handlers.Admission(partial(_same, policy or Policy()), resolver, records, metrics, limits)
             table = {
                 path: partial(admission.handle, phase=phase, kind=kind)

@@ -6,9 +6,9 @@ import base64
 
 import orjson
 
+from muster.audit import record_schema
 from muster.webhook.admission import answers, decisions, reviews
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit import schemas
 from muster.webhook.cluster.memory import InMemoryReader
 from tests.server.conftest import RUNTIME, TRAINJOB, review
 from tests.support import admissions, plugins
@@ -46,7 +46,7 @@ async def test_every_decision_leaves_one_record_of_the_published_shape(serve):
     first, second = webhook.records.kept
     assert (first["decision"], first["changes"][0]["field"]) == ("patched", "spec.trainer.command")
     assert (second["decision"], second["phase"], second["dryRun"]) == ("allowed", "validate", True)
-    assert [schemas.check(record | SEALED) for record in (first, second)] == [[], []]
+    assert [record_schema.check(record | SEALED) for record in (first, second)] == [[], []]
 
 
 async def test_a_bad_job_is_denied_with_every_error_and_its_cause(serve):

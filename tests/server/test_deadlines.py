@@ -9,10 +9,10 @@ import signal
 import orjson
 import pytest
 
+from muster.audit import record_schema
 from muster.strategies.frameworks import builtin
 from muster.webhook.admission import decisions
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit import schemas
 from muster.webhook.cluster import readers
 from muster.webhook.cluster.memory import InMemoryReader
 from muster.webhook.server import handlers, resolvers, salvage
@@ -68,7 +68,7 @@ async def test_an_evaluation_that_never_ends_is_ended_and_answered_with_its_uid_
     assert (response["uid"], response["allowed"], response["status"]["code"]) == ("u7", False, 500)
     assert "did not decide within the time" in response["status"]["message"]
     (record,) = webhook.records.kept
-    assert (record["uid"], record["decision"], schemas.check(record | SEALED)) == ("u7", "error", [])
+    assert (record["uid"], record["decision"], record_schema.check(record | SEALED)) == ("u7", "error", [])
 
 
 async def test_others_are_answered_while_an_evaluation_never_ends(serve, endless):
@@ -132,7 +132,9 @@ class UnspeakableError(Exception):
     __repr__ = __str__
 
 
-@pytest.mark.parametrize("place", ["answers.told", "accounts.record", "reviews.dumps", "answers.told, accounts.record"])
+@pytest.mark.parametrize(
+    "place", ["answers.answer", "accounts.record", "reviews.dumps", "answers.answer, accounts.record"]
+)
 @pytest.mark.parametrize("document", [TRAINJOB, LARGE], ids=["small", "large"])
 async def test_what_fails_after_the_decision_is_answered_with_the_uid_and_a_record(serve, monkeypatch, place, document):
     webhook = await serve(policy=IN_TREE)
@@ -162,7 +164,7 @@ async def test_an_answer_is_given_although_nothing_can_be_told(serve, monkeypatc
         raise UnspeakableError
 
     webhook = await serve(policy=IN_TREE)
-    monkeypatch.setattr("muster.webhook.admission.answers.told", fails)
+    monkeypatch.setattr("muster.webhook.admission.answers.answer", fails)
     response = await webhook.admit(uid="u4")
     assert (response["uid"], response["allowed"]) == ("u4", False)
     assert (await webhook.admit(operation="UPDATE", old=TRAINJOB))["allowed"]
@@ -207,7 +209,7 @@ async def test_an_object_that_cannot_be_read_leaves_a_record_of_who_sent_it(serv
     (record,) = webhook.records.kept
     assert (record["uid"], record["user"]["username"], record["decision"]) == ("u6", "ada", "error")
     assert record["object"] == {"kind": "TrainJob", "namespace": "team-a", "name": "llama"}
-    assert schemas.check(record | SEALED) == []
+    assert record_schema.check(record | SEALED) == []
 
 
 @pytest.mark.parametrize("mode", ["warn", "audit", "off"])

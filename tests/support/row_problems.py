@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from muster.strategies.rules import rule_rows
 
 _CONDITIONAL = ("not", "written")
-_TEXTS = ("rule", "message", "source", "refused", "taken", "proof", "reason", "level")
+_TEXTS = ("rule", "message", "source", "refused", "taken", "says", "proof", "reason", "level")
 _KEYS = frozenset({*_TEXTS, *rule_rows.RELATIONS, "flag", "when", "at", "always", "facts", "doubt"})
 _LISTS = ("one_of", "none_of", "members")
 

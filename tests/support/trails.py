@@ -1,4 +1,4 @@
-"""An audit log of real decisions: the shipped examples, admitted as by the server, redacted and sealed."""
+"""An audit log of real decisions: the shipped examples, admitted as by the server, made known and sealed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 
 import yaml
 
+from muster.audit import chain, known
 from muster.webhook.admission import accounts
-from muster.webhook.audit.log import chain
-from muster.webhook.audit.redaction import redaction
 from tests.support import admissions, jobs, upstream
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +44,7 @@ def decisions(examples=EXAMPLES):
 def lines(records, link=None):
     """The lines of these records in one chain."""
     link = link or chain.Chain()
-    return [link.seal(redaction.redact(record)) for record in records]
+    return [link.seal(known.record(record)) for record in records]
 
 
 def _admitted(out, document, others, user, uid):

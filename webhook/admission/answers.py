@@ -4,8 +4,8 @@ Each warning is one line, because the API server drops one that contains a contr
 limited so that the API server passes on all of them: 4,096 characters together (k8s.io/apiserver,
 endpoints/filters/warning.go). Kubernetes recommends 120 characters for one, but a field path inside a JobSet alone has
 80. Audit annotations are limited to the 10 kB that the API server stores. A denial lists every error with its field
-path, in the message for people and as `causes` for programs. Secrets are taken out of every text before it is cut; the
-patch alone has what the user wrote.
+path, in the message for people and as `causes` for programs. Warnings and errors go to the author of the job, and may
+quote the job, without tokens of a known form; annotations go to the API server's audit log, and have what is `known`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import orjson
 
-from muster.strategies.changes.changes import Change, Changes
+from muster.audit import known, scanner
+from muster.audit.record_schema import BOOKKEEPING
+from muster.strategies.changes.changes import Change
 from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding, Severity
-from muster.webhook.admission import accounts, reviews
+from muster.webhook.admission import reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Mode
-from muster.webhook.audit.records import BOOKKEEPING
-from muster.webhook.audit.redaction import doors
 
-__all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "told", "warnings", "without_secrets"]
+__all__ = ["MAX_AUDIT", "MAX_WARNING", "answer", "quotable", "warnings", "without_tokens"]
 
 MAX_WARNING = 190
 """Maximum characters of one warning."""
@@ -38,18 +37,13 @@ _MAX_ERRORS = 100
 _MAX_LINE = 2048  # characters of one error
 _MAX_MESSAGE = 48 * 1024  # bytes of all errors together, as an answer has them: in its message and among its causes
 _MAX_AUDIT_CHANGES = 400  # more fields than fit into an annotation
-_OWN = "muster.dev/"
-_MAX_FOREIGN = 8192  # characters of an annotation of another tool, which may be as long as the API server takes
 
 
 def answer(decision: Decision) -> reviews.Response:
-    """Build the AdmissionResponse of a decision; its findings may still have secrets."""
-    return told(without_secrets(decision))
-
-
-def told(decision: Decision) -> reviews.Response:
-    """Build the AdmissionResponse of a decision that is `without_secrets`."""
-    uid, audit, shown = decision.request.uid, _audit(decision), _warnings(decision)
+    """Build the AdmissionResponse of a decision."""
+    audit = _audit(decision)
+    decision = without_tokens(decision)
+    uid, shown = decision.request.uid, _warnings(decision)
     if decision.verdict == "error" and not decision.allowed:
         message = f"{decision.message}; nothing was changed. Tell your platform team, or wait and try again"
         return reviews.deny(uid, message, code=500, reason="InternalError", audit=audit)
@@ -62,51 +56,23 @@ def told(decision: Decision) -> reviews.Response:
 
 def warnings(decision: Decision) -> list[str]:
     """Return the lines that kubectl shows: findings, and in mode `warn` also the changes that were not made."""
-    return _warnings(without_secrets(decision))
+    return _warnings(without_tokens(decision))
 
 
-def without_secrets(decision: Decision) -> Decision:
-    """Return a decision whose findings and message quote no secret; the changes have what the user wrote."""
-    if not (decision.findings or decision.message or _has_told(decision.changes) or _has_odd_name(decision)):
+def without_tokens(decision: Decision) -> Decision:
+    """Return a decision whose findings and message quote no token of a known form; the changes stay as they are."""
+    if not (decision.findings or decision.message):
         return decision
-    beyond = any(found.rule == "core/budget" for found in decision.findings)
-    # What is beyond its budget is not read here either.
-    reading = doors.Reading(None) if beyond else _quotable(decision)
-    if not (reading.secrets or decision.findings or decision.message):
-        return decision
-    found, [message] = reading.findings(decision.findings, [decision.message])
-    return dataclasses.replace(decision, findings=tuple(found), message=message, secrets=reading.secrets)
+    found = tuple(map(quotable, decision.findings))
+    return dataclasses.replace(decision, findings=found, message=scanner.text(decision.message))
 
 
-def _has_told(changes: Changes) -> bool:
-    return any(change.rule not in BOOKKEEPING for change in changes)
-
-
-def _has_odd_name(decision: Decision) -> bool:
-    """Whether a new object has a name that Kubernetes would refuse, and which may be a secret of the object's own."""
-    return decision.request.operation == "CREATE" and not all(map(accounts.is_plain, accounts.names(decision)))
-
-
-def _quotable(decision: Decision) -> doors.Reading:
-    """Read the documents that findings may quote: the job, as it was, and its runtime."""
-    request, runtime = decision.request, decision.governor.runtime
-    own = [_read(each) for each in (request.document, request.old) if each]
-    return doors.Reading(own, _read(runtime.document) if runtime else None)
-
-
-def _read(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a document without what nobody reads, so that it is told nowhere and has no limit."""
-    metadata = document.get("metadata")
-    if not isinstance(metadata, dict):
-        return document
-    annotations = metadata.get("annotations")
-    if isinstance(annotations, dict) and any(_is_foreign(*each) for each in annotations.items()):
-        annotations = {key: value for key, value in annotations.items() if not _is_foreign(key, value)}
-    return {**document, "metadata": {**metadata, "annotations": annotations, "managedFields": None}, "status": None}
-
-
-def _is_foreign(key: str, value: object) -> bool:
-    return isinstance(value, str) and len(value) > _MAX_FOREIGN and not key.startswith(_OWN)
+def quotable(found: Finding) -> Finding:
+    """Return a finding without tokens of a known form."""
+    field, message, value = scanner.text(found.field), scanner.text(found.message), scanner.value(found.value)
+    if (field, message, value) == (found.field, found.message, found.value):
+        return found
+    return dataclasses.replace(found, field=field, message=message, value=value)
 
 
 def _warnings(decision: Decision) -> list[str]:
@@ -121,8 +87,7 @@ def _warnings(decision: Decision) -> list[str]:
     lines, hidden = [str(found) for found in shown], sum(found.stands_for - 1 for found in shown)
     if decision.mode is Mode.WARN:
         would = [_would(change) for change in decision.changes if change.rule not in BOOKKEEPING]
-        room = max(_MAX_WARNINGS - len(lines), 0)
-        lines += [*(doors.text(decision.secrets.text(line)) for line in would[:room]), *would[room:]]
+        lines += map(scanner.text, would)
     if decision.verdict == "error":
         lines.append(f"Muster let this pass without enforcing anything: {decision.message}")
     return _limited(lines, hidden)
@@ -152,7 +117,7 @@ def _denial(decision: Decision, shown: Sequence[str], audit: dict[str, str]) -> 
         lines.append(f"and {count - len(told)} more; see muster check or the audit log")
     message = lines[0] if len(lines) == 1 else f"{count} errors:\n" + "\n".join(f"- {line}" for line in lines)
     details = {
-        "name": doors.text(accounts.name(request.name, decision.secrets), _MAX_LINE) or "without a name yet",
+        "name": known.name(request.name) or "without a name yet",
         "kind": request.kind,
         "causes": causes,
     }
@@ -194,15 +159,12 @@ def _audit(decision: Decision) -> dict[str, str]:
         return {}
     notes = {"decision": decision.verdict, "mode": decision.mode.value}
     if decision.strategy is not None:
-        notes["strategy"] = _cut(doors.text(decision.strategy))
+        notes["strategy"] = _cut(str(decision.strategy))
     if len(decision.changes):
         some = list(itertools.islice(decision.changes, _MAX_AUDIT_CHANGES))
-        told = [change.field for change in some]
-        fields = doors.fields([decision.secrets.text(field) for field in told] if decision.secrets else told)
-        pairs = zip(fields, some, strict=True)
-        notes["changes"] = _cut(", ".join(f"{field} ({change.rule})" for field, change in pairs))
+        notes["changes"] = _cut(", ".join(f"{known.field(change.field)} ({change.rule})" for change in some))
     if decision.message:
-        notes["error"] = _cut(decision.message)
+        notes["error"] = _cut(known.text(decision.message))
     return notes
 
 

@@ -16,8 +16,8 @@ from typing import Any, Literal
 from muster.strategies import roles
 from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Changes
-from muster.strategies.checks.jobs import check_immutable, check_job
-from muster.strategies.checks.roles import Nodes, check_roles
+from muster.strategies.checks.job_checks import check_job
+from muster.strategies.checks.role_checks import Nodes, check_roles
 from muster.strategies.checks.updates import check_update
 from muster.strategies.documents import decoding, findings, names
 from muster.strategies.documents.findings import Finding
@@ -37,13 +37,11 @@ from muster.webhook.admission import (
 )
 from muster.webhook.admission.governors import Governor
 from muster.webhook.admission.policies import Mode, Policy
-from muster.webhook.audit.redaction.echoes import Echoes
 from muster.webhook.cluster import readers
 
-__all__ = ["Decision", "Verdict", "evaluate", "failed"]
+__all__ = ["Decision", "Verdict", "evaluate", "failed", "with_findings"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
-_NO_SECRETS = Echoes(())
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 
@@ -62,7 +60,6 @@ class Decision:
         governor: what governs the job.
         strategy: the one that decided, None when none was called.
         message: the reason for the verdict `error`, "" otherwise.
-        secrets: what its documents hold that nobody may be told; the changes still have it.
     """
 
     request: reviews.Request
@@ -74,7 +71,6 @@ class Decision:
     governor: Governor = field(default_factory=Governor)
     strategy: Registered | None = None
     message: str = ""
-    secrets: Echoes = _NO_SECRETS
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -211,6 +207,12 @@ def failed(request: reviews.Request, policy: Policy, cause: str, governor: Gover
     return _failed(_Case(request, policy, governor or Governor()), cause)
 
 
+def with_findings(decision: Decision, policy: Policy, found: Iterable[Finding]) -> Decision:
+    """Return a decision of the validating phase with further findings, of which an error denies in mode `enforce`."""
+    case = _Case(decision.request, policy, decision.governor, decision.strategy)
+    return _judged(case, [*decision.findings, *found])
+
+
 def _mutated(case: _Case, strategy: Registered, misfits: list[Finding]) -> Decision:
     changes = _changes(case.request, strategy)
     if misfits:
@@ -297,8 +299,6 @@ def _update_checked(
     if misfits or _is_deleted(request.document):
         return Decision(request, "allowed", changes=changes)
     found = list(check_update(request.kind, request.old or {}, request.document))
-    if request.kind == "TrainJob":
-        found += check_immutable(request.old or {}, request.document)
     if not found:
         return Decision(request, "allowed", changes=changes)
     return _judged(_Case(request, policy, governors.outline(request, cluster)), found)

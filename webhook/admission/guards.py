@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from muster.audit import scanner
 from muster.strategies.plugins.registry import PluginError, Registered
-from muster.webhook.audit.redaction import doors
 
 __all__ = ["NotHereError", "call", "told"]
 
@@ -90,7 +90,7 @@ def _alarm(budget: float) -> Iterator[None]:
 def told(error: BaseException) -> str:
     """Return type and shortened message; the exception may come from a plugin and fail to render itself."""
     kind = _said(lambda: type(error).__name__, "its name")
-    return f"{kind[:_MAX_NAME]}: {doors.text(_said(lambda: str(error), 'its message'), _MAX_MESSAGE)}"
+    return f"{kind[:_MAX_NAME]}: {scanner.text(_said(lambda: str(error), 'its message'), _MAX_MESSAGE)}"
 
 
 def _said(speak: Callable[[], str], what: str) -> str:

@@ -19,11 +19,10 @@ from muster.strategies.plugins.registry import PluginImportError
 from muster.webhook.admission import answers, decisions, governors, guards, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit.redaction import doors
-from muster.webhook.cli import beside, gathering, offline, schemas, selections, unlabelled
-from muster.webhook.cli.beside import Inputs
+from muster.webhook.cli import gathering, offline, related, schemas, selections, unlabelled
 from muster.webhook.cli.gathering import GatheredCluster
 from muster.webhook.cli.problems import CommandError
+from muster.webhook.cli.related import Inputs
 from muster.webhook.cli.selections import Selection
 from muster.webhook.cluster import readers
 from muster.webhook.kubeyaml import sources
@@ -179,7 +178,7 @@ class Setup:
         *,
         old: Mapping[str, Any] | None = None,
     ) -> Case:
-        """Decide about a job as if it were created now; findings have no secrets, since logs of CI are often public.
+        """Decide about a job as if it were created now; findings quote no token of a known form.
 
         Args:
             source: a TrainJob or JobSet, which may have members of any type.
@@ -188,14 +187,14 @@ class Setup:
         """
         cluster = cluster or self.cluster.reader
         mutated, validated = self._decided(source, source.document, cluster, old)
-        inside = beside.inlined.check(
+        inside = related.inlined.check(
             source, mutated, self.inputs, lambda other: self._found(source, other, cluster, old)
         )
         outside = offline.check(source, mutated, cluster, self.inputs)
-        own, _ = doors.findings((*outside, *inside.findings), (), source.document)
-        settled = inside.settled | beside.settled(mutated, validated, self.inputs)
-        first, second = answers.without_secrets(mutated), answers.without_secrets(validated)
-        return Case(source, first, second, tuple(own), settled)
+        own = tuple(map(answers.quotable, (*outside, *inside.findings)))
+        settled = inside.settled | related.settled(mutated, validated, self.inputs)
+        first, second = answers.without_tokens(mutated), answers.without_tokens(validated)
+        return Case(source, first, second, own, settled)
 
     def _found(
         self,

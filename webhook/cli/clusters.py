@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from muster.kube import clients, transports
-from muster.webhook.cli import cases, dry_runs, problems, wording
+from muster.webhook.cli import cases, cluster_dry_runs, problems, wording
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import kinds, listings, live, readers, trainers, writes
@@ -55,7 +55,7 @@ async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
             setup = dataclasses.replace(setup, fetched=claims)
             decided = [await _decide(setup, source, asking) for source in judged]
         if names:
-            asked = dry_runs.DryRuns(sender, setup)
+            asked = cluster_dry_runs.DryRuns(sender, setup)
             decided = [await asked.ask(case) for case in decided]
             asking.warnings.update(asked.warnings)
     finally:

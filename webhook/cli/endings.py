@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
+from muster.audit.record_schema import BOOKKEEPING
 from muster.strategies.documents.findings import Severity
 from muster.strategies.launches.worlds import World
-from muster.webhook.audit.records import BOOKKEEPING
 from muster.webhook.cli import wording
 from muster.webhook.cli.cases import Case
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from muster.audit import scanner
 from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Change, Changes
 from muster.strategies.documents import loose, names, trainjobs
@@ -17,7 +18,6 @@ from muster.strategies.launches import kinds
 from muster.strategies.trainer import predictions
 from muster.webhook.admission import policies
 from muster.webhook.admission.policies import Mode
-from muster.webhook.audit.redaction import doors
 from muster.webhook.cli import endings, launchlines, wording
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cli.endings import Ending
@@ -52,7 +52,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "framework": decision.governor.framework,
         "strategy": _strategy(case),
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        "launch": _launch(job, document) if job else None,
+        "launch": _launch(job) if job else None,
         "world": launchlines.shown(world),
         "earlier": _earlier(document),
         "decision": decision.verdict,
@@ -113,10 +113,10 @@ def _because(case: Case, setup: Setup) -> str:
     return "the global mode"
 
 
-def _launch(job: Job, document: object) -> str | None:
-    """Return the launch line without secrets: a terminal is often shown to others, and the log of CI to everybody."""
+def _launch(job: Job) -> str | None:
+    """Return the launch line, without tokens of a known form."""
     line = launchlines.describe(job)
-    return doors.findings((), (line,), document)[1][0] if line else line
+    return scanner.text(line) if line else line
 
 
 def _job(case: Case, setup: Setup) -> Job | None:

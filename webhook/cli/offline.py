@@ -15,7 +15,7 @@ from typing import Any
 from muster.strategies.documents import loose, paths, trainjobs
 from muster.strategies.documents.findings import Finding, note, warning
 from muster.webhook.admission.decisions import Decision
-from muster.webhook.cli import beside, schemas
+from muster.webhook.cli import related, schemas
 from muster.webhook.cluster import readers
 from muster.webhook.kubeyaml.composer import Repeat
 from muster.webhook.kubeyaml.sources import Source
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
 
 
 def check(
-    source: Source, decision: Decision, cluster: readers.ClusterReader, inputs: beside.Inputs
+    source: Source, decision: Decision, cluster: readers.ClusterReader, inputs: related.Inputs
 ) -> Iterator[Finding]:
     """Report what the API server would refuse, a runtime that no file holds, and what other documents say.
 
@@ -41,12 +41,10 @@ def check(
     kind = schemas.known_as(source.document, readers.trainer_of(cluster))
     if kind is not None:
         yield from schemas.check(source.document, kind)
-        if kind.name in trainjobs.RUNTIME_KINDS:
-            yield from schemas.check_runtime(source.document)
     if decision.verdict != "skipped" and decision.governor.runtime_open:
         yield _unknown_runtime(decision, cluster, inputs)
     if decision.verdict != "skipped" and decision.governor.owner is None:
-        yield from beside.check(source, decision, cluster, inputs)
+        yield from related.check(source, decision, cluster, inputs)
 
 
 def _repeated(document: Mapping[str, Any], repeat: Repeat) -> Finding:
@@ -64,7 +62,7 @@ def _repeated(document: Mapping[str, Any], repeat: Repeat) -> Finding:
     return warning(paths.field(document, repeat.path), shown, message, rule="core/repeated-member")
 
 
-def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader, inputs: beside.Inputs) -> Finding:
+def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader, inputs: related.Inputs) -> Finding:
     """Note a runtime that the cluster may have; warn where the files have one of nearly this name, or elsewhere."""
     kind, name = trainjobs.runtime_ref(decision.request.document)
     namespace = decision.request.namespace if kind == "TrainingRuntime" else ""

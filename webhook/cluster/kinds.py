@@ -18,6 +18,7 @@ __all__ = [
     "CONFIGURATIONS",
     "CONFIG_MAP",
     "EVENT",
+    "JOB",
     "JOBSET",
     "KINDS",
     "LEASE",
@@ -107,6 +108,7 @@ OBJECTS: Final[Mapping[str, Kind]] = {"ResourceClaim": CLAIM, "ResourceClaimTemp
 # Objects of the other kinds are read by name or only written, and never listed.
 LEASE: Final = _simple("Lease", "coordination.k8s.io", "v1")
 EVENT: Final = _simple("Event", "", "v1")
+JOB: Final = _simple("Job", "batch", "v1")
 SECRET: Final = _simple("Secret", "", "v1")
 VOLUME_CLAIM: Final = _simple("PersistentVolumeClaim", "", "v1")
 CONFIG_MAP: Final = _simple("ConfigMap", "", "v1")

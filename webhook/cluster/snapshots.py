@@ -1,7 +1,7 @@
 """Reads the runtime out of a snapshot ConfigMap.
 
 Trainer freezes the runtime of each TrainJob as YAML in ConfigMap `<trainjob>-runtime-snapshot`, key `runtime`
-(trainer v2.3.0 `pkg/runtime/core/snapshot.go`). Anyone who may write ConfigMaps may write such a text too, so it is
+(trainer `pkg/runtime/core/snapshot.go`). Anyone who may write ConfigMaps may write such a text too, so it is
 limited in length, depth and number of values, and may not use YAML aliases, which Trainer never writes.
 Parsing YAML takes milliseconds, and all jobs of one runtime have the same text, so what was read of the latest texts is
 remembered, as is that one cannot be read. A text that may take longer is not read where others wait: see `is_quick`.

@@ -17,7 +17,7 @@ from muster.webhook.cluster import kinds
 __all__ = ["read", "served"]
 
 _PATH = f"/openapi/v3/apis/{kinds.TRAINER_GROUP}/v1alpha1"
-_MOST = 16 * 1024 * 1024  # bytes; that of Trainer 2.3 has 1.3 million
+_MOST = 16 * 1024 * 1024  # bytes; that of Trainer has 1.3 million
 
 
 async def read(api: transports.Api, deadline: float) -> Version | None:
@@ -49,8 +49,8 @@ def served(schema: Mapping[str, Any]) -> Version | None:
     return next((each for each in reversed(list(VERSIONS.values())) if _has(spec, each.mark)), NEWEST)
 
 
-def _has(schema: Mapping[str, Any], mark: tuple[str, ...]) -> bool:
-    for member in mark:
+def _has(schema: Mapping[str, Any], mark: str) -> bool:
+    for member in mark.split("."):
         inner = ((schema.get("items") or schema).get("properties") or {}).get(member)
         if inner is None:
             return False

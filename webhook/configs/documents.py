@@ -22,7 +22,7 @@ from muster.webhook.configs.roles import RoleName, RoleSettings
 
 __all__ = ["AT_START", "Config"]
 
-AT_START = ("server", "tls", "cluster", "audit", "controllers", "trainings")
+AT_START = ("server", "tls", "cluster", "checks", "audit", "controllers", "trainings")
 """Keys whose changes take effect at the next start."""
 
 
@@ -42,6 +42,7 @@ class Config(models.Model):
         server: the listener.
         tls: the certificate; see docs/certificates.md.
         cluster: where Muster reads the objects that govern a job.
+        checks: what the API server is asked; see docs/operations.md.
         audit: where records of decisions go; see docs/audit.md.
         controllers: who writes claims and seats; see docs/controllers.md.
         trainings: who keeps what the guard reports; see docs/guard.md.
@@ -59,6 +60,7 @@ class Config(models.Model):
     server: sections.Server = sections.Server()
     tls: sections.Tls = sections.Tls()
     cluster: sections.ClusterSettings = sections.ClusterSettings()
+    checks: sections.Checks = sections.Checks()
     audit: sections.Audit = sections.Audit()
     controllers: ControllerSettings = ControllerSettings()
     trainings: TrainingSettings = TrainingSettings()

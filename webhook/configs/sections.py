@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import pydantic
 
+from muster.strategies.documents.trainer_versions import VERSIONS
 from muster.webhook.admission import budgets
 from muster.webhook.admission.policies import Mode
 from muster.webhook.configs import models, profiles, trust
@@ -16,6 +17,7 @@ __all__ = [
     "Audit",
     "AuditFile",
     "Budget",
+    "Checks",
     "ClusterSettings",
     "Framework",
     "ReportLimits",
@@ -47,7 +49,10 @@ class Framework(models.Model):
     profile: profiles.ProfileName | None = None
 
 
-Trainer = Literal["2.0", "2.1", "2.2", "2.3", "next"]
+if TYPE_CHECKING:
+    Trainer: TypeAlias = str
+else:
+    Trainer = Literal[tuple(VERSIONS)]
 
 
 def _spelt(value: object) -> object:
@@ -153,6 +158,19 @@ class ClusterSettings(models.Model):
     trainer: Annotated[Trainer, pydantic.BeforeValidator(_spelt)] | None = None
 
 
+class Checks(models.Model):
+    """What is asked about a job besides what Muster knows itself.
+
+    Attributes:
+        dry_run: whether the API server is asked, by dry runs, about the Jobs and pods of a job that is created; needs
+            `cluster.source: live`, and rights of its own.
+        dry_run_share: the part of `server.requestTimeout` that all dry runs of one job may take; then it is let in.
+    """
+
+    dry_run: bool = False
+    dry_run_share: Annotated[float, pydantic.Field(gt=0, le=0.8)] = 0.5
+
+
 class AuditFile(models.Model):
     """A rotated audit file.
 
@@ -199,7 +217,9 @@ class Audit(models.Model):
         file: the file that records go to as well; none without it.
         queue_size: records that may wait to be written.
         on_failure: `fallback` writes to stdout while the file fails; `deny` refuses CREATEs that cannot be recorded.
-        redact: additional regular expressions for the names of variables whose values are secret.
+        record: `known` writes values of members that Muster understands, and a hash of every other; `full` writes the
+            values that jobs have, without those that look like secrets.
+        redact: with `full`, regular expressions of further names whose values are secret.
         events: whether a denied job also gets an Event in its namespace; needs `cluster.source: live`.
         reports: the format of the report that each namespace with jobs gets; needs `cluster.source: live`.
         report_limits: limits of these reports.
@@ -212,6 +232,7 @@ class Audit(models.Model):
     file: AuditFile | None = None
     queue_size: Annotated[int, pydantic.Field(ge=16, le=1_000_000)] = 10_000
     on_failure: Literal["fallback", "deny"] = "fallback"
+    record: Literal["known", "full"] = "known"
     redact: tuple[str, ...] = ()
     events: bool = False
     reports: Literal["none", "openreports", "policyreport"] = "none"

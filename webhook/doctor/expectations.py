@@ -23,6 +23,7 @@ KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 OPTIONAL_RIGHTS: Mapping[str, tuple[str, ...]] = {
     "rbac.yaml": (),
     "rbac-controllers.yaml": ("controllers", "enabled"),
+    "rbac-dry-runs.yaml": ("checks", "dryRun"),
     "rbac-trainings.yaml": ("trainings", "enabled"),
     "rbac-certificates.yaml": ("tls", "secret"),
     "rbac-anchors.yaml": ("audit", "anchors"),

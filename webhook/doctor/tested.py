@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from muster.strategies import upstream
 from muster.strategies.documents import names
 
 __all__ = ["CONTROLLERS", "KUBERNETES", "SUITES", "TESTED", "Controller", "minor"]
@@ -34,8 +35,13 @@ class Controller:
 
 
 CONTROLLERS = (
-    Controller("Trainer", "v2.3.0", (f"/apis/{names.TRAINER_API_VERSION}", "trainjobs"), "trainer-controller-manager"),
-    Controller("JobSet", "v0.12.0", (f"/apis/{names.JOBSET_API_VERSION}", "jobsets"), "jobset"),
+    Controller(
+        "Trainer",
+        f"v{upstream.shipped('trainer')}",
+        (f"/apis/{names.TRAINER_API_VERSION}", "trainjobs"),
+        "trainer-controller-manager",
+    ),
+    Controller("JobSet", f"v{upstream.shipped('jobset')}", (f"/apis/{names.JOBSET_API_VERSION}", "jobsets"), "jobset"),
 )
 TESTED: Mapping[str, str] = {"Kubernetes": KUBERNETES, **{each.name: each.tested for each in CONTROLLERS}}
 """The version of Kubernetes in the suites."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import yaml
@@ -24,8 +24,12 @@ NAME = "muster"
 NAMESPACE = "muster-system"
 CONFIG_KEY = "muster.yaml"
 
-WRITERS = ("controllers", "trainings")
-"""The sections of the configuration whose `enabled` needs rights of their own, in `rbac-SECTION.yaml`."""
+WRITERS: Mapping[str, Callable[[configs.Config], bool]] = {
+    "controllers": lambda config: config.controllers.enabled,
+    "trainings": lambda config: config.trainings.enabled,
+    "dry-runs": lambda config: config.checks.dry_run,
+}
+"""What needs rights of its own, in `rbac-NAME.yaml`, and whether a configuration switches it on."""
 
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -62,7 +66,7 @@ def render(
 def is_on(rendered: Iterable[Document], writer: str) -> bool:
     """Whether the configuration in the ConfigMap switches one of `WRITERS` on."""
     config = configs.parse(_configuration(rendered).encode(), "the configuration")
-    return bool(getattr(config, writer).enabled)
+    return WRITERS[writer](config)
 
 
 def of_writer(rendered: Iterable[Document], writer: str) -> list[Document]:

@@ -18,11 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from muster.audit import anchor_notes, record_schema
+from muster.audit.anchor_notes import Chronicle, Ends
 from muster.kube import transports
 from muster.webhook import backoffs
-from muster.webhook.audit import records
-from muster.webhook.audit.log import notes
-from muster.webhook.audit.log.notes import Chronicle, Ends
 from muster.webhook.cluster import kinds, writes
 
 __all__ = ["Anchors"]
@@ -115,7 +114,7 @@ class Anchors:
 
     def _fresh(self) -> dict[str, Chronicle]:
         """Return the chronicles of this process, each with the present end of its chain."""
-        time = records.timestamp(self._clock())
+        time = record_schema.timestamp(self._clock())
         return {
             key: self._continued(key, ends, time)
             for number, ends in enumerate(self._ends())
@@ -148,7 +147,7 @@ class Anchors:
         """
         if not fresh:
             return
-        present = await self._access.get(kinds.CONFIG_MAP, self._namespace, notes.NAME)
+        present = await self._access.get(kinds.CONFIG_MAP, self._namespace, anchor_notes.NAME)
         there = (present or {}).get("data") or {}
         data = _folded(there, fresh)
         if present is None:
@@ -158,7 +157,7 @@ class Anchors:
 
     def _empty(self) -> dict[str, Any]:
         metadata = {
-            "name": notes.NAME,
+            "name": anchor_notes.NAME,
             "namespace": self._namespace,
             "labels": {"app.kubernetes.io/name": "muster", kinds.MANAGED_LABEL: kinds.MANAGER},
         }
@@ -170,13 +169,13 @@ def _folded(there: Mapping[str, str], fresh: Mapping[str, Chronicle]) -> dict[st
     chains, odd = dict(fresh), []
     for key, text in there.items():
         try:
-            chains.setdefault(key, notes.parse(text))
-        except notes.NoteError:
+            chains.setdefault(key, anchor_notes.parse(text))
+        except anchor_notes.NoteError:
             odd.append(key)
     if odd:
         _logger.warning("audit anchors that Muster did not write are removed", extra={"keys": odd[:8]})
-    kept = notes.pruned(chains, fresh)
-    return {key: notes.rendered(fresh[key]) if key in fresh else there[key] for key in kept}
+    kept = anchor_notes.pruned(chains, fresh)
+    return {key: anchor_notes.rendered(fresh[key]) if key in fresh else there[key] for key in kept}
 
 
 def _advice(error: Exception) -> str:

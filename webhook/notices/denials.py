@@ -2,7 +2,7 @@
 
 When a pipeline or another controller creates a job, nobody sees that it is denied. The Event is in the job's namespace
 and is about an object that does not exist: by kind and name, without a uid. An admission only queues its record here;
-one task redacts and writes it. A repeated denial raises the count of its Event, at most a few Events are written in a
+one task writes it. A repeated denial raises the count of its Event, at most a few Events are written in a
 second, and denials for which there is no room are counted and dropped.
 """
 
@@ -20,10 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from muster.audit.record_schema import Record, RecordedFinding
 from muster.kube import transports
 from muster.strategies.documents import names
-from muster.webhook.audit.records import Record, RecordedFinding
-from muster.webhook.audit.redaction import doors
 from muster.webhook.cluster import events, kinds, writes
 
 __all__ = ["REASON", "Denials", "EventPace"]
@@ -72,7 +71,6 @@ class Denials:
 
     Args:
         access: sends requests to the API server; needs the verbs create and patch on events.
-        redactor: removes the secrets from a record.
         dropped: called with the number of denials without an Event.
         pace: how many Events are written.
         clock: returns monotonic seconds.
@@ -81,13 +79,11 @@ class Denials:
     def __init__(
         self,
         access: writes.Writes,
-        redactor: Callable[[Record], Record],
         dropped: Callable[[int], None] = lambda _count: None,
         pace: EventPace | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._access = access
-        self._redactor = doors.safely(redactor)
         self._dropped = dropped
         self._pace = pace or EventPace()
         self._clock = clock
@@ -174,7 +170,7 @@ class Denials:
                     raise
             else:
                 return written.name, count
-        shown = await asyncio.to_thread(self._redactor, waiting.record)
+        shown = waiting.record
         about = events.Regarding(_API_VERSIONS.get(kind, ""), kind, namespace, _named(shown), "")
         document = events.document(about, REASON, _message(shown), "Warning", "admission")
         metadata = {"name": self._name(key, about.name), "namespace": namespace}

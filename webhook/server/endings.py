@@ -12,10 +12,10 @@ import logging
 import time
 from collections.abc import Iterator
 
+from muster.audit import record_schema
 from muster.webhook.admission import accounts, answers, decisions, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Mode, Policy
-from muster.webhook.audit import records
 from muster.webhook.server import picks
 
 __all__ = ["Ending", "end", "end_surely", "refuse"]
@@ -40,7 +40,7 @@ class Ending:
     """
 
     body: str
-    record: records.Record | None
+    record: record_schema.Record | None
     verdict: str
     mode: str
     framework: str
@@ -55,8 +55,7 @@ def end(decision: Decision, started: float) -> Ending:
         started: when the body had arrived, by `time.perf_counter`.
     """
     picked = picks.given(decision)
-    decision = answers.without_secrets(decision)
-    body = reviews.dumps(answers.told(decision))
+    body = reviews.dumps(answers.answer(decision))
     record = _record(decision, started) if decision.request.operation in _RECORDED else None
     return _ending(decision, body, record, picked)
 
@@ -81,7 +80,7 @@ def refuse(request: reviews.Request, message: str, started: float) -> Ending:
 
 
 def _ending(
-    decision: Decision, body: bytes, record: records.Record | None, picked: dict[str, int] | None = None
+    decision: Decision, body: bytes, record: record_schema.Record | None, picked: dict[str, int] | None = None
 ) -> Ending:
     framework = decision.strategy.strategy.framework if decision.strategy else "none"
     return Ending(body.decode(), record, decision.verdict, decision.mode.value, framework, picked or {})
@@ -96,7 +95,7 @@ def _bare(decision: Decision, policy: Policy) -> reviews.Response:
     return reviews.deny(request.uid, "Muster failed; its log has more", code=500, reason="InternalError")
 
 
-def _record(decision: Decision, started: float) -> records.Record:
+def _record(decision: Decision, started: float) -> record_schema.Record:
     return accounts.record(decision, datetime.datetime.now(datetime.UTC), time.perf_counter() - started)
 
 

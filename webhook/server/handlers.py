@@ -16,10 +16,9 @@ from typing import Protocol
 
 from aiohttp import web
 
+from muster.audit import record_schema, scanner
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Policy
-from muster.webhook.audit import records
-from muster.webhook.audit.redaction import doors
 from muster.webhook.listening.bodies import BodyDroppedError
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import endings, salvage
@@ -47,7 +46,7 @@ _MOST_TOLD = 1000  # characters of an error
 class Recorder(Protocol):
     """Takes audit records; never blocks."""
 
-    def submit(self, record: records.Record) -> bool:
+    def submit(self, record: record_schema.Record) -> bool:
         """Return False when the record cannot be kept and `onFailure: deny` is set."""
 
 
@@ -142,7 +141,7 @@ class Admission:
             return reviews.dumps(reviews.deny(review.uid, message, code=503, reason="ServiceUnavailable"))
         return body
 
-    def _submit(self, record: records.Record) -> bool:
+    def _submit(self, record: record_schema.Record) -> bool:
         try:
             return self._recorder.submit(record)
         except Exception:  # noqa: BLE001  # as a record that is lost
@@ -162,13 +161,13 @@ class Admission:
         self._metrics.refused("unreadable")
         uid = error.uid or (request.uid if request else "") or uid
         if not uid:
-            return web.Response(status=400, text=f"{doors.text(error)}\n")
+            return web.Response(status=400, text=f"{scanner.text(error)}\n")
         if request is None:
-            refusal = reviews.deny(uid, doors.text(error, _MOST_TOLD), code=400, reason="BadRequest")
+            refusal = reviews.deny(uid, scanner.text(error, _MOST_TOLD), code=400, reason="BadRequest")
             return _reviewed(reviews.dumps(refusal))
         request = dataclasses.replace(request, uid=uid)
         ending = (
-            endings.refuse(request, doors.text(error, _MOST_TOLD), started)
+            endings.refuse(request, scanner.text(error, _MOST_TOLD), started)
             if error.uid
             else self._salvaged(request, error, started)
         )
@@ -179,10 +178,10 @@ class Admission:
     def _salvaged(self, request: reviews.Request, error: reviews.ReviewError, started: float) -> Ending:
         """End a review whose object cannot be read: refused where the failure mode refuses."""
         policy = self._policy()
-        decision = decisions.failed(request, policy, doors.text(error, _MOST_TOLD), self._resolver.known(request))
+        decision = decisions.failed(request, policy, scanner.text(error, _MOST_TOLD), self._resolver.known(request))
         if decision.allowed and request.operation in ("CREATE", "UPDATE"):
             return endings.end_surely(decision, policy, started)
-        return endings.refuse(request, doors.text(error, _MOST_TOLD), started)
+        return endings.refuse(request, scanner.text(error, _MOST_TOLD), started)
 
     def _unread(self, why: Exception) -> web.Response:
         """Refuse a request whose body is not read to its end, and with it the connection."""

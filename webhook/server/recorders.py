@@ -8,43 +8,74 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
+from muster.audit import anchor_notes, known, record_limits, scanner, sinks, writer
+from muster.audit.record_schema import Record
 from muster.kube import transports
 from muster.webhook import configs
-from muster.webhook.audit import records
-from muster.webhook.audit.log import notes, sinks, writer
-from muster.webhook.audit.redaction import doors, redaction
 from muster.webhook.cluster import writes
 from muster.webhook.metrics import Metrics
 from muster.webhook.notices import anchors, denials
-from muster.webhook.notices.reports import folds, formats, writers
+from muster.webhook.notices.reports import report_objects, writers
 
-__all__ = [
-    "Announcer",
-    "AuditRecorder",
-    "Keeper",
-    "Teller",
-    "open_announcer",
-    "open_keeper",
-    "open_recorder",
-    "use_rules",
-]
+__all__ = ["Announcer", "AuditRecorder", "Keeper", "Teller", "open_announcer", "open_keeper", "open_recorder"]
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
 _FLUSH_SECONDS = 1.0
 
 
-class AuditRecorder:
-    """An `AuditWriter` that can be closed: waiting records are written within seconds, or counted as dropped."""
+class Teller(Protocol):
+    """Writes notices about decisions into the cluster, outside of admissions."""
 
-    def __init__(self, audit: writer.AuditWriter) -> None:
-        self.submit = audit.submit
+    def take(self, record: Record) -> None:
+        """Queue a notice about a decision, if it needs one; never waits."""
+
+    async def run(self) -> None:
+        """Write queued notices until cancelled."""
+
+
+class AuditRecorder:
+    """Settles what of a decision is written, once for the log and for notices, and hands it on.
+
+    Args:
+        audit: writes the log.
+        full: makes the record of the log where that is not what is `known`.
+        concealed: called for each record of which only the head can be written.
+    """
+
+    def __init__(
+        self,
+        audit: writer.AuditWriter,
+        full: Callable[[Record], Record] | None = None,
+        concealed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._audit = audit
+        self._full = full
+        self._concealed = concealed
+        self.tellers: tuple[Teller, ...] = ()
 
     @property
-    def ends(self) -> list[notes.Ends | None]:
+    def ends(self) -> list[anchor_notes.Ends | None]:
         """What was written of each chain."""
         return self._audit.ends
+
+    def submit(self, record: Record) -> bool:
+        """Return False when the record of a decision cannot be kept and `onFailure: deny` is set."""
+        shown = record_limits.surely(known.record, record, partial(self._failed, record))
+        full = self._full
+        kept = self._audit.submit(
+            record_limits.surely(full, record, partial(self._failed, record)) if full is not None else shown
+        )
+        for each in self.tellers:
+            try:
+                each.take(shown)
+            except Exception:  # noqa: BLE001  # the record is kept, and the answer does not depend on it
+                _log.exception("a notice was not taken", extra={"uid": record.get("uid")})
+        return kept
+
+    def _failed(self, record: Record, error: Exception) -> None:
+        _log.error("audit record concealed", extra={"uid": record.get("uid"), "error": type(error).__name__})
+        self._concealed()
 
     def flush(self) -> None:
         """Wait until the waiting records are written; blocks for a second at most."""
@@ -55,38 +86,11 @@ class AuditRecorder:
         self._audit.close(_CLOSE_SECONDS)
 
 
-class Teller(Protocol):
-    """Writes notices about decisions into the cluster, outside of admissions."""
-
-    def take(self, record: records.Record) -> None:
-        """Queue a notice about a decision, if it needs one; never waits."""
-
-    async def run(self) -> None:
-        """Write queued notices until cancelled."""
-
-
 class Announcer:
-    """Passes records on to the recorder and to those who write notices; needs a running event loop.
+    """Runs those who write notices; needs a running event loop."""
 
-    Args:
-        recorder: keeps the records.
-        tellers: write Events or reports.
-    """
-
-    def __init__(self, recorder: AuditRecorder, tellers: Iterable[Teller]) -> None:
-        self._submit = recorder.submit
-        self._tellers = tuple(tellers)
-        self._tasks = [asyncio.create_task(each.run(), name=type(each).__name__) for each in self._tellers]
-
-    def submit(self, record: records.Record) -> bool:
-        """Return False when the record cannot be kept and `onFailure: deny` is set."""
-        kept = self._submit(record)
-        for each in self._tellers:
-            try:
-                each.take(record)
-            except Exception:  # noqa: BLE001  # the record is kept, and the answer does not depend on it
-                _log.exception("a notice was not taken", extra={"uid": record.get("uid")})
-        return kept
+    def __init__(self, tellers: Iterable[Teller]) -> None:
+        self._tasks = [asyncio.create_task(each.run(), name=type(each).__name__) for each in tellers]
 
     async def stop(self) -> None:
         """Stop; waiting Events are dropped, waiting reports are written within two seconds."""
@@ -124,7 +128,8 @@ def open_announcer(
     Raises:
         ConfigError: there is no API server to write to.
     """
-    wanted = [f"audit.{key}: {said}" for key, said in _asked(config).items()]
+    wanted = ["audit.events: true"] * config.events
+    wanted += [f"audit.reports: {config.reports}"] * (config.reports != "none")
     if not wanted:
         return None
     if sender is None:
@@ -132,22 +137,15 @@ def open_announcer(
             f"{' and '.join(wanted)} needs cluster.source: live, because it writes to the API server"
         )
     access = writes.Writes(sender, counted=metrics.written)
-    return Announcer(recorder, _tellers(config, access, metrics))
-
-
-def _asked(config: configs.Audit) -> dict[str, str]:
-    asked = {"events": "true"} if config.events else {}
-    return asked | ({"reports": config.reports} if config.reports != "none" else {})
-
-
-def _tellers(config: configs.Audit, access: writes.Writes, metrics: Metrics) -> Iterable[Teller]:
-    redactor = _redactor(config)
+    tellers: list[Teller] = []
     if config.events:
-        yield denials.Denials(access, redactor, partial(metrics.audit_problem, "event"))
+        tellers.append(denials.Denials(access, partial(metrics.audit_problem, "event")))
     if config.reports != "none":
-        form = formats.FORMATS[config.reports]
-        limits = folds.Limits(config.report_limits.results, config.report_limits.days * 86400.0)
-        yield writers.Reports(access, form, redactor, partial(metrics.audit_problem, "report"), limits)
+        form = report_objects.FORMATS[config.reports]
+        limits = report_objects.Limits(config.report_limits.results, config.report_limits.days * 86400.0)
+        tellers.append(writers.Reports(access, form, partial(metrics.audit_problem, "report"), limits))
+    recorder.tellers = tuple(tellers)
+    return Announcer(tellers)
 
 
 def open_keeper(
@@ -175,7 +173,7 @@ def open_recorder(config: configs.Audit, metrics: Metrics) -> AuditRecorder:
     """Open the sinks and start the writer.
 
     Raises:
-        ConfigError: no sink is named, or a redaction pattern is not a regular expression.
+        ConfigError: no sink is named, or a pattern of `audit.redact` is not a regular expression.
     """
     chosen: list[sinks.Sink] = []
     if config.file is not None:
@@ -186,34 +184,17 @@ def open_recorder(config: configs.Audit, metrics: Metrics) -> AuditRecorder:
         chosen.append(sinks.StreamSink())
     if not chosen:
         raise configs.ConfigError("audit: stdout is false and no file is named; set one of them")
-    return AuditRecorder(
-        writer.AuditWriter(
-            chosen,
-            queue_size=config.queue_size,
-            on_failure=config.on_failure,
-            redactor=_redactor(config),
-            on_drop=lambda _reason, count: metrics.audit_problem("dropped", count),
-            on_conceal=partial(metrics.audit_problem, "concealed"),
-            on_error=lambda _name, _error: metrics.audit_problem("sink"),
-        )
-    )
-
-
-def use_rules(config: configs.Audit) -> None:
-    """Let answers and log lines of this process hide what `audit.redact` names, as the log does.
-
-    Raises:
-        ConfigError: a redaction pattern is not a regular expression.
-    """
-    doors.further(_rules(config.redact))
-
-
-def _redactor(config: configs.Audit) -> Callable[[records.Record], records.Record]:
-    return partial(redaction.redact, rules=_rules(config.redact))
-
-
-def _rules(patterns: tuple[str, ...]) -> redaction.Rules:
     try:
-        return redaction.Rules.from_patterns(names=patterns) if patterns else redaction.DEFAULT
+        names = scanner.compiled(config.redact)
     except ValueError as error:
         raise configs.ConfigError(f"audit.redact: {error}") from error
+    known.prepare()
+    audit = writer.AuditWriter(
+        chosen,
+        queue_size=config.queue_size,
+        on_failure=config.on_failure,
+        on_drop=lambda _reason, count: metrics.audit_problem("dropped", count),
+        on_error=lambda _name, _error: metrics.audit_problem("sink"),
+    )
+    full = partial(scanner.record, further=names) if config.record == "full" else None
+    return AuditRecorder(audit, full, partial(metrics.audit_problem, "concealed"))

@@ -24,6 +24,7 @@ from muster.webhook.listening.listeners import Handler, Listener
 from muster.webhook.metrics import CONTENT_TYPE, Metrics
 from muster.webhook.server import certificates, clusters, handlers, recorders
 from muster.webhook.server.health import Health
+from muster.webhook.server.pod_admission import DryRuns
 from muster.webhook.server.reloads import Reloader
 from muster.webhook.server.resolvers import Resolver
 
@@ -70,21 +71,18 @@ class Service:
     async def _start(self, stack: AsyncExitStack) -> None:
         config = self._config
         reloader = Reloader(self._path, config, builtin.load(), self.metrics)
-        recorders.use_rules(config.audit)
         recorder = recorders.open_recorder(config.audit, self.metrics)
         stack.push_async_callback(asyncio.to_thread, recorder.close)
         cluster = await clusters.open_cluster(config.cluster)
         stack.push_async_callback(cluster.stop)
         if keeper := recorders.open_keeper(config.audit, recorder, cluster.sender, self.metrics):
             stack.push_async_callback(keeper.stop)
-        taker: handlers.Recorder = recorder
         if announcer := recorders.open_announcer(config.audit, recorder, cluster.sender, self.metrics):
-            taker = announcer
             stack.push_async_callback(announcer.stop)
         certificate, trusted = await self._certificate(stack, cluster)
         serving = await certificate.start()
         stack.push_async_callback(certificate.stop)
-        resolver = Resolver(cluster.reader, cluster.fetch, self.metrics)
+        resolver = Resolver(cluster.reader, cluster.fetch, self.metrics, self._dry_runs(cluster))
         controlling = self._control(stack, cluster, reloader)
         self._collect(stack, cluster)
         checks = {"cluster": cluster.problem, "trust": trusted}
@@ -94,7 +92,7 @@ class Service:
         admission = handlers.Admission(
             reloader.policy,
             resolver,
-            taker,
+            recorder,
             self.metrics,
             (config.server.in_flight_limit, config.server.request_timeout),
         )
@@ -142,6 +140,15 @@ class Service:
         self.metrics.watch(
             "muster_cluster_cache_left_out", "Objects too large or too many", "kind", partial(figure, "left_out")
         )
+
+    def _dry_runs(self, cluster: clusters.ClusterSource) -> DryRuns | None:
+        """Return what asks the API server about the pods of jobs, when the configuration enables it."""
+        checks = self._config.checks
+        if not checks.dry_run:
+            return None
+        if cluster.sender is None:
+            raise configs.ConfigError("checks.dryRun: on needs cluster.source: live, because it asks the API server")
+        return DryRuns(cluster.sender, checks.dry_run_share * self._config.server.request_timeout, self.metrics.dry_ran)
 
     def _control(
         self, stack: AsyncExitStack, cluster: clusters.ClusterSource, reloader: Reloader

@@ -13,8 +13,8 @@ OPERATOR = "github.com/kubeflow/training-operator@v1.9.3"
 MPI_OPERATOR = "github.com/kubeflow/mpi-operator@v0.6.0"
 REFUSED = {
     "dist-mnist/tf_job_mnist": "no role Chief",
-    "pi/pi-intel": "Trainer v2.3 accepts Intel",
-    "pi/pi-mpich": "Trainer v2.3 accepts MPICH",
+    "pi/pi-intel": "Trainer accepts Intel",
+    "pi/pi-mpich": "Trainer accepts MPICH",
     "paddlepaddle/simple-cpu": "no policy for PaddlePaddle",
     "paddlepaddle/simple-gpu": "no policy for PaddlePaddle",
 }

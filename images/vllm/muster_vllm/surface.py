@@ -1,6 +1,7 @@
 """The flags, endpoints and env variables of vLLM that Muster relies on, and those that a build of vLLM lacks.
 
-The flags are those that `strategies/frameworks/vllm/vllm_flags.py` and `vllm_strategy.py` read or write; a test compares the two.
+The flags are those that `strategies/frameworks/vllm/vllm_flags.py` and `vllm_strategy.py` read or write; a test compares
+the two.
 """
 
 from __future__ import annotations

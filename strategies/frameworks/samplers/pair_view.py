@@ -238,7 +238,7 @@ def _is_agreed(view: _View) -> bool:
 
 
 def _ends_when_compared(view: _View) -> bool:
-    """Whether a sampler ends when whole weights are compared: vLLM 0.31 on CPUs with adapters switched on.
+    """Whether a sampler ends when whole weights are compared: vLLM on CPUs with adapters switched on.
 
     The trainer asks for the probabilities of a prompt after each version of whole weights (`images/weights` probes.py),
     unless the model is sharded; with adapters by files it asks for drawn tokens instead.

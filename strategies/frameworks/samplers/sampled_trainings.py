@@ -1,6 +1,6 @@
 """Trainings: how the training beside a sampler generates, as far as its command line says it.
 
-TRL 1.16 `trl/trainer/grpo_config.py`, `rloo_config.py` and `experimental/gold`: `use_vllm` is off by default, and
+TRL `trl/trainer/grpo_config.py`, `rloo_config.py` and `experimental/gold`: `use_vllm` is off by default, and
 `vllm_mode` is `colocate`, with which the trainer starts an engine on its own GPUs. Only mode `server` asks a sampler.
 A program of the user's own reads whatever flags it likes, so that nothing is known of it.
 """

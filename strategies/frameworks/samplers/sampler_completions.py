@@ -1,7 +1,7 @@
 """Completions: the flags and the env that a sampler lacks, for the training that asks it.
 
 TRL's client wants vLLM's development endpoints and a configured way of weights, or it stops at its start; without
-processed log-probabilities its importance ratio is biased, and it only warns (trl 1.16 `generation/vllm_client.py`,
+processed log-probabilities its importance ratio is biased, and it only warns (trl `generation/vllm_client.py`,
 `vllm_generation.py`, `scripts/vllm_serve.py`). A flag that the sampler has is never changed.
 """
 

@@ -19,7 +19,7 @@ from muster.strategies.launches.sites import Site
 __all__ = ["Serving", "read", "role"]
 
 _TRL = "trl.scripts.vllm_serve"
-"""TRL's own command for a server, which executes vLLM's with the flags that TRL needs (trl 1.16 of that name)."""
+"""TRL's own command for a server, which executes vLLM's with the flags that TRL needs (of that name in trl)."""
 
 
 _SUPERVISOR = "muster_weights.sampler.supervise"

@@ -1,7 +1,7 @@
 """Adapters: what a sampler needs to load the adapters of a training while it runs.
 
 TRL's `AsyncGRPOTrainer` with PEFT writes each version to a folder and lets vLLM load it. It stops at its start where
-vLLM can hold fewer than `max_staleness + 2` adapters, or none of its rank (trl 1.16 `experimental/async_grpo`). It has
+vLLM can hold fewer than `max_staleness + 2` adapters, or none of its rank (trl `experimental/async_grpo`). It has
 no command of its own, so only flags that a script is given under TRL's own names are read. `GRPOTrainer` merges its
 adapters and needs none of this. The program of our images (`muster_rollouts.train`) sends them by files
 (`images/weights`), so that nothing but the folder for these has to be the same in both roles.

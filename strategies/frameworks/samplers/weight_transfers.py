@@ -1,7 +1,7 @@
 """Transfers: how weights travel from the training to its sampler.
 
 TRL's own way is NCCL, from the GPU of the first rank to those of the sampler. NCCL needs a GPU on both sides, and two
-different ones (trl 1.16 `generation/vllm_generation.py`, NotImplementedError off CUDA; NCCL "Duplicate GPU detected").
+different ones (trl `generation/vllm_generation.py`, NotImplementedError off CUDA; NCCL "Duplicate GPU detected").
 Another backend of `--weight-transfer-config` is one that a plugin of vLLM brings, with rules of its own.
 
 One of these is ours, by files on a volume of both roles, where both images hold `muster_weights`. The variable

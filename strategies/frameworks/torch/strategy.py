@@ -174,7 +174,7 @@ def _dropped_claims(job: Job, framework: str) -> Iterator[Finding]:
         return
     if (place.container.get("resources") or {}).get("claims"):
         message = (
-            "makes Trainer v2.3.0 drop the resource claims of the runtime's container, while the pod still allocates "
+            "makes Trainer drop the resource claims of the runtime's container, while the pod still allocates "
             "them, so the container would not see the devices; remove it"
         )
         yield warning("spec.trainer.resourcesPerNode", None, message, rule=f"{framework}/claims-dropped")

@@ -36,7 +36,7 @@ _UNKNOWN = {
 
 
 def ensure(job: Job, changes: Changes, rule: str) -> None:
-    """Add `spec.trainer: {}` when it is missing: without it Trainer v2.3.0 injects no PET_* (kubeflow/trainer#4076)."""
+    """Add `spec.trainer: {}` when it is missing: without it Trainer injects no PET_* (kubeflow/trainer#4076)."""
     if not _is_torch(job):
         return
     if isinstance(changes.get("spec", "trainer"), Absent) or changes.get("spec", "trainer") is None:

@@ -1,6 +1,6 @@
 """Launches of `tune run`: what it refuses, or does alone on each node, under any label of the torch family.
 
-Source: torchtune 0.6.1 `torchtune/_cli/run.py` (the recipe, `--config` as a word of its own, torchrun's options before
+Source: torchtune `torchtune/_cli/run.py` (the recipe, `--config` as a word of its own, torchrun's options before
 the recipe) and `torchtune/config/_parse.py`, `_utils.py` (what may stand behind it: `key=value` and `~key`).
 """
 

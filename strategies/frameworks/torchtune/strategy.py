@@ -1,6 +1,6 @@
 """The torchtune strategy does for every job of a torchtune runtime what Trainer does for `tune run`.
 
-Trainer v2.3.0 recognises torchtune only by the exact command `tune run` of a TrainJob. Here the runtime's label
+Trainer recognises torchtune only by the exact command `tune run` of a TrainJob. Here the runtime's label
 decides, so a job without a command gets the same launch, and the dataset that the runtime names is kept.
 """
 

@@ -2,7 +2,7 @@
 
 A TrainJob that writes `command` alone keeps the args of its runtime, and they stand behind its own words; one that
 writes `args` alone puts them behind the words of the runtime's command. TRL's parser takes the last value (argparse),
-but the first `--config` and the first `--accelerate_config`, and it stops at a second one (trl 1.16.0
+but the first `--config` and the first `--accelerate_config`, and it stops at a second one (trl
 `trl/scripts/utils.py`, `trl/cli/accelerate_config.py`). What the job writes is meant to win over its runtime. Two
 values of the same author cannot be told apart, so they are refused.
 """

@@ -9,6 +9,10 @@ modules. So torchrun runs the parser and the training of the script by a text, w
 
 On one node `trl <method>` finds the devices by itself. There a launch stays as it is where torchrun might not do the
 same: with flags of accelerate, or with a `--config` file that may hold such flags.
+
+`--num_processes` counts the processes of all machines, and `--num_machines` is the number of machines, by default 1. So
+a launch that was written for one node means its number for each node when the job has several, unless the number is
+that of all nodes together.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from muster.strategies.documents import names
-from muster.strategies.frameworks.trl import flags, numbers, parsing
+from muster.strategies.documents.findings import beginning
+from muster.strategies.frameworks.trl import flags, parsing
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
 from muster.strategies.launches.launches import STRICT
 from muster.strategies.launches.topologies import Topology
@@ -43,6 +48,7 @@ _OWN_DISTRIBUTION = frozenset({"use_fsdp", "use_deepspeed", "use_megatron_lm", "
 _OF_TRL = frozenset({Form.TRL, Form.TORCHRUN_TRL})
 _SINGLE = "single_gpu"
 """The preset whose launch starts one process, whatever its number of processes."""
+_LONG = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +94,12 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPla
         return None
     preset = _preset_name(parsed)
     try:
-        per_node = numbers.per_node(parsed, topology, single=preset == _SINGLE)
+        per_node = _per_node(parsed, topology, single=preset == _SINGLE)
         if not _counted(found):
-            numbers.compare(parsed, topology, per_node)
+            _compare(parsed, topology, per_node)
             if topology.explicit and per_node is None:
-                numbers.compare_own(topology)
-    except numbers.ContradictionError as contradiction:
+                _compare_own(topology)
+    except _ContradictionError as contradiction:
         return Refused(str(contradiction))
     used = set(parsed.launcher_values) - _TORCHRUN_FLAGS
     if found.is_program:
@@ -119,7 +125,7 @@ def _stays(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology) ->
         return False
     if found.form is Form.MODULE:
         return topology.processes == 1 and not parsed.launcher_values
-    if topology.nodes > 1 or numbers.machines(parsed) not in (None, 1):
+    if topology.nodes > 1 or _machines(parsed) not in (None, 1):
         return False
     preset = _preset_name(parsed)
     if parsed.launcher_values:
@@ -206,10 +212,10 @@ def _accelerate(
         return Refused(
             "accelerate's flags do not reliably span processes on CPU; remove them, and Muster uses torchrun"
         )
-    processes = topology.processes if per_node is None else numbers.whole(per_node)
+    processes = topology.processes if per_node is None else _whole(per_node)
     if processes is None:
         return Refused("the number of processes is not known, so accelerate's flags cannot be set; set numProcPerNode")
-    drop = numbers.words(found.args, parsed, _TOPOLOGY_FLAGS - _KEPT)
+    drop = _words(found.args, parsed, _TOPOLOGY_FLAGS - _KEPT)
     kept = [arg for index, arg in enumerate(found.args) if index not in drop]
     config = str(parsed.launcher_values.get("accelerate_config", ""))
     own = bool(config and config not in flags.presets())
@@ -238,3 +244,101 @@ def _multi_node(parsed: parsing.ParsedArgs, nodes: int, processes: int, *, subdo
         *("--machine_rank", f"$({names.PET_NODE_RANK})"),
         *("--main_process_ip", f"$({host})", "--main_process_port", f"$({port})"),
     )
+
+
+class _ContradictionError(ValueError):
+    """Numbers that contradict each other; the message says which and what to do."""
+
+
+def _machines(parsed: parsing.ParsedArgs) -> int | None:
+    """Return `--num_machines`, None when it is missing or its value is known only in the pod."""
+    return _whole(parsed.launcher_values.get("num_machines"))
+
+
+def _per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) -> str | None:
+    """Return the processes of one node as text for torchrun, None where the flags leave them to the job.
+
+    Args:
+        parsed: the arguments.
+        topology: topology of the job.
+        single: whether the preset in use is the one for one process.
+
+    Raises:
+        _ContradictionError: the numbers do not fit each other or the nodes.
+    """
+    count = _machines(parsed)
+    if count not in (None, 1, topology.nodes):
+        nodes = f"{topology.nodes} node{'s' if topology.nodes != 1 else ''}"
+        raise _ContradictionError(f"--num_machines is {count}, and the job has {nodes}; remove the flag")
+    written = parsed.launcher_values.get("num_processes")
+    if not isinstance(written, str) or written == "0":
+        chosen = parsed.launcher_values.get("gpu_ids")
+        if isinstance(chosen, str) and chosen != "all" and "$(" not in chosen:
+            return str(len(chosen.split(",")))
+        return "1" if single else None
+    if written == str(topology.world_size):
+        return None
+    if count in (None, 1):
+        return written
+    total = _whole(written)
+    if total is None or total % topology.nodes:
+        raise _ContradictionError(
+            f"--num_processes {written} cannot be divided among {topology.nodes} nodes; remove it"
+        )
+    return str(total // topology.nodes)
+
+
+def _compare(parsed: parsing.ParsedArgs, topology: Topology, asked: str | None) -> None:
+    """Compare the processes of one node with its devices, where both are known; `asked` is what `_per_node` returned.
+
+    Raises:
+        _ContradictionError: there are more processes than devices, or too few for a mode that needs several.
+    """
+    devices = topology.devices.count
+    if "multi_gpu" in parsed.launcher_values and _whole(parsed.launcher_values.get("num_processes")) in (0, 1):
+        raise _ContradictionError("--multi_gpu needs a --num_processes of 2 or more, and accelerate stops; remove both")
+    if not devices or (_whole(asked) or 0) <= devices:
+        return
+    flag = "num_processes" if "num_processes" in parsed.launcher_values else "gpu_ids"
+    kind = "MIG slice that a process can use" if topology.devices.kind == "mig" else "GPU"
+    each, node = (" on each node", "each") if topology.nodes > 1 else ("", "the node")
+    right = f", or set {topology.nodes * devices}" if flag == "num_processes" else ""
+    raise _ContradictionError(
+        f"--{flag} {beginning(str(parsed.launcher_values[flag]), 40)} asks for {_whole(asked)} processes{each}, "
+        f"and {node} has {devices} {kind}{'s' if devices != 1 else ''}; remove it{right}"
+    )
+
+
+def _whole(written: object) -> int | None:
+    """Return the number that a flag's value is; None where it is none. A very long one counts as 10^9."""
+    if not isinstance(written, str) or not written.isdecimal():
+        return None
+    return int(written) if len(written) < _LONG else 10 ** (_LONG - 1)
+
+
+def _words(args: Sequence[str], parsed: parsing.ParsedArgs, wanted: frozenset[str]) -> set[int]:
+    """Return the indexes of the wanted launcher flags and of their values."""
+    starts = dict(parsed.launcher)
+    out: set[int] = set()
+    taking = False
+    for index in range(len(args)):
+        if index not in parsed.launcher_tokens:
+            taking = False
+        elif index in starts:
+            found = flags.launcher_spec(starts[index])
+            taking = found is not None and found.name in wanted
+        if taking:
+            out.add(index)
+    return out
+
+
+def _compare_own(topology: Topology) -> None:
+    """Compare the job's own number of processes, which torchrun would take, with the devices of a node.
+
+    Raises:
+        _ContradictionError: there are more processes than devices.
+    """
+    devices, asked = topology.devices.count, topology.processes
+    if devices and asked is not None and asked > devices:
+        message = f"numProcPerNode asks for {asked} processes on each node, and a node has {devices} devices; lower it"
+        raise _ContradictionError(message)

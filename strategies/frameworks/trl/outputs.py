@@ -1,6 +1,6 @@
 """Outputs: a folder of results in which the training cannot write.
 
-TRL saves checkpoints while it trains, and the model at its end (trl 1.16.0 `trl/scripts/sft.py`), so that a folder
+TRL saves checkpoints while it trains, and the model at its end (trl `trl/scripts/sft.py`), so that a folder
 which cannot be written costs hours. Kubernetes mounts a ConfigMap, a Secret, a projected, a downward API and an image
 volume read-only, whatever `readOnly` says ("Volumes").
 """

@@ -1,6 +1,6 @@
 """Serving: whether the GPUs of a pod are enough for `trl vllm-serve`, which hands its sizes to `vllm serve`.
 
-Source: trl 1.16.0 `trl/scripts/vllm_serve.py` (build_command).
+Source: trl `trl/scripts/vllm_serve.py` (build_command).
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def _method_findings(job: Job, site: sites.Site, found: invocations.Invocation |
 def _command_findings(job: Job, launch: Launch, site: sites.Site) -> Iterator[Finding]:
     """Refuse `trl` with a command that it does not have, or with none, with which it trains nothing.
 
-    Without a command it prints its help and ends with 0 (trl 1.16.0, trl/cli/main.py). The image of a user may hold
+    Without a command it prints its help and ends with 0 (`trl/cli/main.py`). The image of a user may hold
     another version; there a command that is not known is a warning.
     """
     known = ", ".join(sorted(flags.methods()))

@@ -1,6 +1,6 @@
 """Engine pods: whether the nodes of one engine, or the servers of one pod, can start beside each other.
 
-A server takes its part of a GPU's memory when it starts, and stops where less is free (vLLM 0.31 `v1/worker/utils.py`
+A server takes its part of a GPU's memory when it starts, and stops where less is free (vLLM `v1/worker/utils.py`
 request_memory). What one command line says of its nodes stands in the rows of `strategies/upstream/vllm`.
 """
 
@@ -15,7 +15,7 @@ from muster.strategies.frameworks.vllm.vllm_servers import Server
 __all__ = ["Doubt", "alike", "crowded", "numbered"]
 
 _PART = "gpu-memory-utilization"
-_DEFAULT = "0.9"  # of vLLM 0.19; later ones take a little more
+_DEFAULT = "0.9"  # of the oldest that rows hold for; later ones take a little more
 _LONGEST = 32
 _ROUNDING = 1e-6
 _INDEXES = ("$(JOB_COMPLETION_INDEX)", "$JOB_COMPLETION_INDEX", "${JOB_COMPLETION_INDEX}")

@@ -1,7 +1,7 @@
 """GPU shares: how many GPUs of one pod a server uses, and which sizes would use them all.
 
 A replica takes tensor x pipeline x prefill context GPUs; data parallelism repeats it. Expert parallelism divides the
-same GPUs in another way, and decode context parallelism reuses those of tensor parallelism: neither adds any (vLLM 0.31
+same GPUs in another way, and decode context parallelism reuses those of tensor parallelism: neither adds any (vLLM
 `config/parallel.py`, world_size and enable_expert_parallel; `engine/arg_utils.py` create_engine_config for the replicas
 of one pod).
 """

@@ -1,7 +1,7 @@
 """Probes: how the kubelet asks a server for `/health`, and where it cannot.
 
 `/health` answers 200 once the engine runs, also while it sleeps; an API key guards only `/v1` and its like, and a
-root path is cut off before routes are matched (vLLM 0.31 `entrypoints/launchers/cli_args.py`). A kubelet speaks HTTP
+root path is cut off before routes are matched (vLLM `entrypoints/launchers/cli_args.py`). A kubelet speaks HTTP
 without a client certificate, to the pod's own address.
 """
 
@@ -130,4 +130,4 @@ def _is_alone(pod: Mapping[str, Any]) -> bool:
 
 
 _GUARDED = ("/v1", "/v2", "/inference", "/cohere")
-"""Paths that ask for the API key (vLLM 0.31 `entrypoints/serve/middleware/authenticate.py`)."""
+"""Paths that ask for the API key (vLLM `entrypoints/serve/middleware/authenticate.py`)."""

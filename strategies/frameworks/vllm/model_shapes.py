@@ -5,7 +5,7 @@ verify_with_parallel_config), and one that neither divides the key-value heads n
 (`model_executor/layers/linear.py` QKVParallelLinear). Vocabularies are padded and set no limit.
 
 `model_shapes.json` has the numbers of each model's config.json: heads (num_attention_heads, num_key_value_heads) as
-litgpt at 26857050 has them, for Qwen2 as torchtune 0.6, for Llama 4, GLM 4.5, DeepSeek V3 and gpt-oss as transformers
+litgpt at 26857050 has them, for Qwen2 as torchtune, for Llama 4, GLM 4.5, DeepSeek V3 and gpt-oss as transformers
 5.17; contexts (max_position_embeddings) where all sizes of a family share one. A folder may hold another configuration.
 """
 

@@ -1,6 +1,6 @@
 """Serve arguments: a command line is read as the supported vLLM reads it.
 
-vLLM's parser is argparse with four habits of its own (vLLM 0.31 `vllm/utils/argparse_utils.py`): `_` may stand for `-`
+vLLM's parser is argparse with four habits of its own (vLLM `vllm/utils/argparse_utils.py`): `_` may stand for `-`
 in a long flag, `--config FILE` is taken out first, `--a.b value` is JSON for `--a` and comes last, and `vllm serve
 --model M` means `vllm serve M`. A contract test reads the same command lines with vLLM's parser. Kubernetes expands
 `$(NAME)` after admission and a shell its own variables, so a value with one is never checked.

@@ -1,7 +1,7 @@
 """Servers: a launch of vLLM's server as its flags and env describe it.
 
 `vllm serve`, the module of the OpenAI server and that of the gRPC server take the same flags of the engine, and differ
-in which model they serve and what they listen to (vLLM 0.31 `entrypoints/cli/serve.py`, `entrypoints/launchers`).
+in which model they serve and what they listen to (vLLM `entrypoints/cli/serve.py`, `entrypoints/launchers`).
 """
 
 from __future__ import annotations

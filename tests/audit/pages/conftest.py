@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
-from muster.webhook.pages.serving import PageServer
-from muster.webhook.pages.shelves import Shelf
+from muster.webhook.pages.log_places import Shelf
+from muster.webhook.pages.page_server import PageServer
 from tests.support import trails
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)

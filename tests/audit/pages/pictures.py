@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from e2e import browsers as programs
-from muster.webhook.pages.serving import PageServer
-from muster.webhook.pages.shelves import Shelf
+from muster.webhook.pages.log_places import Shelf
+from muster.webhook.pages.page_server import PageServer
 from tests.support import browsers, trails
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"

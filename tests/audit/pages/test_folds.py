@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from muster.webhook.audit.log import chain
+from muster.audit import chain
 
 JOBS = ["a", "b"]
 
@@ -79,44 +79,3 @@ async def test_rule_and_user_lead_to_the_list_with_only_them(site, written, make
     assert 'href="/?user=b%5B%2A%5D"' in page
     page = await client.get(rule="trl/launch")
     assert len(rows(page)) == 1
-    assert 'href="/rules/trl/launch">What trl/launch means' in page
-    assert "means</a>" not in await client.get(rule="trl/*")
-
-
-async def test_a_rule_has_a_page_that_says_what_it_means(site, real_log, plain):
-    client = await site(real_log)
-    page = plain(await client.get("/rules/trl/launch"))
-    assert "trl/launch : change" in page
-    assert "Source:" in page
-    status, _, text = await client.ask("/rules/trl/lunch")
-    assert (status, "did you mean" in text, "trl/launch" in text) == (404, True, True)
-
-
-async def test_the_overview_counts_jobs_and_leads_to_rules_and_to_namespaces(site, real_log, plain):
-    client = await site(real_log)
-    page = await client.get()
-    text = plain(page)
-    assert "The jobs of all decisions in the logs, back to 2026-03-01 08:30:00 UTC." in text
-    assert "Day corrected warned refused 2026-03-01 5 0 2" in text
-    assert "team-a 5 0 2" in text
-    assert 'href="/rules/trl/launch" class="rule"' in page
-    assert 'href="/?namespace=team-a&amp;decision=denied">2</a>' in page
-    assert '<option value="team-a">' in page
-    assert "Overview" not in plain(await client.get(view="decisions"))
-    assert "Overview" not in plain(await client.get(user="nobody"))
-
-
-async def test_the_picture_shows_the_newest_days_and_the_namespaces_with_most(site, written, plain):
-    every = [
-        {
-            "decision": "denied",
-            "object": subject("j", namespace=f"n{day}"),
-            "time": f"2026-01-{day:02d}T00:00:00.000000Z",
-        }
-        for day in range(1, 29)
-    ]
-    page = await (await site(written(*every))).get()
-    assert page.count("<rect") == 14
-    assert "2026-01-14:" not in page
-    assert "2026-01-15 to 2026-01-28 (UTC); days without such a job are left out" in plain(page)
-    assert "20 others 0 0 20" in plain(page)

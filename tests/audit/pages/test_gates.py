@@ -16,8 +16,8 @@ from muster.certs.contexts import ServingContext
 from muster.kube import transports
 from muster.webhook.cluster import callers
 from muster.webhook.pages import gates
-from muster.webhook.pages.serving import HEALTH, PageServer
-from muster.webhook.pages.shelves import Shelf
+from muster.webhook.pages.log_places import Shelf
+from muster.webhook.pages.page_server import HEALTH, PageServer
 
 RIGHT = gates.reading("muster-system")
 USERS = {"good": "ada", "weak": "bob"}
@@ -226,7 +226,7 @@ async def guarded(gate, real_log):
 
 
 async def test_without_a_token_nothing_of_the_log_is_said_and_a_browser_asks_for_one(guarded):
-    for path in ("/", "/rules/trl/launch", "/export.csv", "/export.jsonl", "/style.css", "/nothing", "/json/x"):
+    for path in ("/", "/style.css", "/nothing", "/json/x"):
         status, headers, text = await guarded(path)
         assert status == 401
         schemes = [each.partition(" ")[0] for each in headers.getall("WWW-Authenticate")]
@@ -240,7 +240,7 @@ async def test_with_a_token_pages_are_as_without_a_gate_under_any_name_of_the_se
     status, headers, text = await guarded("/", Authorization=bearer("good"), **names)
     assert (status, "trl-sft-two-nodes" in text) == (200, True)
     assert headers["Content-Security-Policy"].startswith("default-src 'self'")
-    status, _, text = await guarded("/export.csv", Authorization=f"Basic {base64.b64encode(b'me:good').decode()}")
+    status, _, text = await guarded("/", Authorization=f"Basic {base64.b64encode(b'me:good').decode()}")
     assert (status, "trl-sft-two-nodes" in text) == (200, True)
 
 

@@ -9,11 +9,10 @@ import os
 import pytest
 from aiohttp import compression_utils
 
-from muster.webhook.audit.log import chain, files
-from muster.webhook.audit.reading import queries
+from muster.audit import chain, log_files, queries
 from muster.webhook.listening.connections import Limits
-from muster.webhook.pages import scans, serving, values
-from muster.webhook.pages.shelves import Shelf
+from muster.webhook.pages import log_scan, page_server, side_by_side
+from muster.webhook.pages.log_places import Shelf
 from tests.support import waits
 
 KIB = 1024
@@ -22,8 +21,8 @@ KIB = 1024
 @pytest.fixture
 def short(monkeypatch):
     """The limits of lines, a thousand times smaller."""
-    monkeypatch.setattr(files, "LONGEST", 32 * KIB)
-    monkeypatch.setattr(files, "FARTHEST", 256 * KIB)
+    monkeypatch.setattr(log_files, "LONGEST", 32 * KIB)
+    monkeypatch.setattr(log_files, "FARTHEST", 256 * KIB)
 
 
 async def test_a_page_shows_as_many_parts_as_fit_and_says_how_many_more_there_are(site, log, make_record, make_change):
@@ -39,10 +38,10 @@ async def test_a_page_shows_as_many_parts_as_fit_and_says_how_many_more_there_ar
 
 def test_a_value_that_is_too_large_is_cut_before_it_is_written_as_lines(monkeypatch):
     written = []
-    dump = values.kubeyaml.dump
-    monkeypatch.setattr(values.kubeyaml, "dump", lambda value: written.append(len(value)) or dump(value))
+    dump = side_by_side.kubeyaml.dump
+    monkeypatch.setattr(side_by_side.kubeyaml, "dump", lambda value: written.append(len(value)) or dump(value))
     for value in ("z" * 2_000_000, ["z"] * 500_000, {str(number): number for number in range(200_000)}):
-        values.lines(value)
+        side_by_side.lines(value)
     assert max(written) < 300 * KIB
 
 
@@ -60,16 +59,16 @@ async def test_a_list_shows_the_beginning_of_names_only(site, log, make_record, 
 @pytest.mark.usefixtures("short")
 def test_lines_that_are_too_long_count_against_the_budget_of_a_scan(log, monkeypatch):
     reads = []
-    before = files._block_before
-    monkeypatch.setattr(files, "_block_before", lambda *args: reads.append(1) or before(*args))
+    before = log_files._block_before
+    monkeypatch.setattr(log_files, "_block_before", lambda *args: reads.append(1) or before(*args))
     log.write_bytes(b"{}\n")
     os.truncate(log, 1024 * KIB * KIB)  # a hole, which takes nothing of the disk
-    budget = scans.Budget(data=96 * KIB)
-    found = scans.scan(Shelf([log]), queries.Questions(), budget=budget)
+    budget = log_scan.Budget(data=96 * KIB)
+    found = log_scan.scan(Shelf([log]), queries.Questions(), budget=budget)
     assert found.older is not None
     assert "no record is that long" in found.rows[0].entry.problem
     assert len(reads) < 30
-    again = scans.scan(Shelf([log]), queries.Questions(), found.older, budget=budget)
+    again = log_scan.scan(Shelf([log]), queries.Questions(), found.older, budget=budget)
     assert again.older.logs[0].offset < found.older.logs[0].offset
 
 
@@ -84,7 +83,7 @@ def test_a_file_with_two_names_is_shown_once(log, sealed):
     log.write_bytes(b"".join(sealed(2)))
     log.with_name("audit.log.1").hardlink_to(log)
     log.with_name("audit.log.2").symlink_to(log)
-    assert len(scans.scan(Shelf([log]), queries.Questions()).rows) == 2
+    assert len(log_scan.scan(Shelf([log]), queries.Questions()).rows) == 2
 
 
 # --- who reaches the port --------------------------------------------------------------------------------------------
@@ -108,7 +107,7 @@ async def opened():
 
 
 async def test_connections_that_do_nothing_keep_nobody_out(site, log, sealed, opened, monkeypatch):
-    monkeypatch.setattr(serving, "_LIMITS", Limits(connections=16))
+    monkeypatch.setattr(page_server, "_LIMITS", Limits(connections=16))
     log.write_bytes(b"".join(sealed(1)))
     client = await site(log)
     first = await opened(client)
@@ -143,5 +142,5 @@ async def test_a_body_is_not_unpacked_before_it_is_refused(site, log, monkeypatc
 async def test_no_answer_tells_the_versions_of_what_it_was_made_with(site, log, sealed):
     log.write_bytes(b"".join(sealed(1)))
     client = await site(log)
-    for path in ("/", "/healthz", "/nothing", "/export.csv", "/export.jsonl"):
+    for path in ("/", "/healthz", "/nothing"):
         assert (await client.ask(path))[1]["Server"] == "muster"

@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 
 import pytest
 import pytest_asyncio
 
 from e2e import browsers as programs
-from muster.webhook.audit.log import chain
-from muster.webhook.pages.serving import PageServer
-from muster.webhook.pages.shelves import Shelf
+from muster.audit import chain
+from muster.webhook.pages.log_places import Shelf
+from muster.webhook.pages.page_server import PageServer
 from tests.support import browsers, trails
 
 PROGRAM = programs.find()
@@ -171,7 +170,7 @@ async def test_every_link_and_control_is_reached_by_tab_in_the_order_of_the_page
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_all_text_stands_out_in_both_colour_schemes(chromium, url, scheme):
     page = await chromium.page(scheme=scheme)
-    for path in ("/", "/?uid=hostile", "/?decision=denied", "/?job=nobody", "/?since=never", "/rules/trl/launch"):
+    for path in ("/", "/?uid=hostile", "/?decision=denied", "/?job=nobody", "/?since=never"):
         await page.open(url + path)
         assert await page.ask(FAINT) == []
     await launched(page, url)
@@ -209,7 +208,7 @@ async def test_a_screen_reader_is_told_tables_headings_and_names(chromium, url):
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
 async def test_no_page_is_wider_than_its_window(chromium, url, width):
     page = await chromium.page(width, 700)
-    for path in ("/", "/?uid=hostile", "/?view=decisions", "/rules/trl/launch"):
+    for path in ("/", "/?uid=hostile", "/?view=decisions"):
         await page.open(url + path)
         assert await page.ask(OVERFLOW) <= 0
     await launched(page, url)
@@ -243,40 +242,3 @@ async def test_what_was_written_instead_is_seen_without_scrolling_aside(chromium
     assert set(await page.ask(f"{SEEN}('ins')")) == {True}
     assert set(await page.ask(f"{SEEN}('.sides th')")) == {True}
     assert await page.ask("[...document.querySelectorAll('.scroll')].every(e => e.scrollWidth <= e.clientWidth)")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-async def test_the_overview_is_seen_and_its_bars_stand_out(chromium, url, width, scheme):
-    page = await chromium.page(width, 844, scheme=scheme)
-    await page.open(url)
-    assert set(await page.ask(f"{SEEN}('svg rect')")) == {True}
-    fills = await page.ask(
-        "[...document.querySelectorAll('svg rect')].map(e => [e.getAttribute('class'), getComputedStyle(e).fill])"
-    )
-    inks = {name: await page.ask(f"getComputedStyle(document.querySelector('.key.{name}')).color") for name, _ in fills}
-    assert dict(fills) == inks  # the same colours as the words of the legend, whose contrast is measured
-    assert await page.ask(FAINT) == []
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def fortnight(tmp_path_factory, make_record):
-    """A site with refusals on each of 14 days."""
-    log = tmp_path_factory.mktemp("fortnight") / "audit.log"
-    link, days = chain.Chain(), range(1, 15)
-    times = [f"2026-03-{day:02d}T00:00:00.000000Z" for day in days]
-    log.write_bytes(b"".join(link.seal(make_record(time=time, decision="denied")) for time in times))
-    site = PageServer(Shelf([log]))
-    async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(site.close)
-        yield f"http://127.0.0.1:{await site.open(0)}"
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-async def test_no_label_of_a_day_stands_on_that_of_the_next(chromium, fortnight, width):
-    page = await chromium.page(width, 844)
-    await page.open(fortnight)
-    labels = "[...document.querySelectorAll('svg g > text:last-child')]"
-    boxes = await page.ask(f"{labels}.map(each => each.getBoundingClientRect().toJSON())")
-    assert len(boxes) == 14
-    assert all(one["right"] < other["left"] for one, other in itertools.pairwise(boxes))

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.webhook.pages.markup import element, joined, visible
+from muster.webhook.pages.html_parts import element, joined, visible
 
 
 class Parsed(HTMLParser):

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from muster.webhook.audit.log import chain
-from muster.webhook.pages import patterns
-from muster.webhook.pages.patterns import PatternShelf
+from muster.audit import chain
+from muster.webhook.pages import log_places
+from muster.webhook.pages.log_places import PatternShelf
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_log_keeps_its_number_and_that_of_one_that_is_gone_is_given_again(volu
 
 
 def test_of_many_logs_those_that_were_written_last_are_shown(volume, monkeypatch):
-    monkeypatch.setattr(patterns, "LOGS", 3)
+    monkeypatch.setattr(log_places, "LOGS", 3)
     paths = [volume(f"p{each}", when=each) for each in range(6)]
     assert set(PatternShelf([volume.pattern]).paths) == set(paths[3:])
 
@@ -81,7 +81,7 @@ async def test_a_link_on_the_volume_shows_nothing_of_the_pod(site, volume, tmp_p
 
 def test_a_name_is_a_pattern_unless_a_file_has_it(tmp_path):
     odd = tmp_path / "audit[1].log"
-    assert patterns.is_pattern(str(odd))
+    assert log_places.is_pattern(str(odd))
     odd.touch()
-    assert not patterns.is_pattern(str(odd))
-    assert not patterns.is_pattern("audit.log")
+    assert not log_places.is_pattern(str(odd))
+    assert not log_places.is_pattern("audit.log")

@@ -3,9 +3,9 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from muster.webhook.audit.log import chain
-from muster.webhook.pages import seals
-from muster.webhook.pages.shelves import Shelf
+from muster.audit import chain
+from muster.webhook.pages import record_seal
+from muster.webhook.pages.log_places import Shelf
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def standing(log):
         log.write_bytes(b"".join(lines))
         shelf = Shelf([log])
         found = list(shelf.upwards(0))[::-1][number - 1]
-        return seals.standing(shelf, found, orjson.loads(found.data))
+        return record_seal.standing(shelf, found, orjson.loads(found.data))
 
     return of
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster.webhook.audit.log import files
-from muster.webhook.pages.shelves import GoneError, LinePlace, Shelf
+from muster.audit import log_files
+from muster.webhook.pages.log_places import GoneError, LinePlace, Shelf
 
 
 def read(found):
@@ -85,7 +85,7 @@ def test_a_place_is_read_as_it_is_written(shelf):
 
 
 def test_a_line_that_is_too_long_is_a_place_without_content(shelf, log, monkeypatch):
-    monkeypatch.setattr(files, "LONGEST", 10)
+    monkeypatch.setattr(log_files, "LONGEST", 10)
     log.write_bytes(b"short\n" + b"x" * 200_000 + b"\nlast\n")
     found = list(shelf.upwards(0))[:3]
     assert read(found) == [b"last", None, b"short"]

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.webhook.audit.log import chain
-from muster.webhook.pages import asked
+from muster.audit import chain
+from muster.webhook import catalogue
+from muster.webhook.pages import filters
 
 NOW = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e&amp;"
@@ -39,6 +40,8 @@ async def test_a_record_shows_both_sides_of_each_change_with_its_rule_and_reason
     assert "record 17: as it was written; follows record 16, record 18 follows it" in text
     assert "Asked by grace (system:authenticated)" in text
     assert "Decided in 0.41 ms" in text
+    assert "What it means" in text
+    assert catalogue.find("trl/launch")[0].title in text
 
 
 async def test_a_denied_job_shows_each_finding_with_its_value(site, real_log, plain):
@@ -91,7 +94,7 @@ ELEMENTS = {
     "svg", "table", "tbody", "td", "text", "th", "thead", "time", "title", "tr", "ul",
 }  # fmt: skip
 VOID = {"input", "link", "meta"}
-STYLE = Path(asked.__file__).with_name("style.css")
+STYLE = Path(filters.__file__).with_name("style.css")
 
 
 class Shape(HTMLParser):
@@ -123,14 +126,12 @@ async def test_every_page_is_well_formed_html_whose_classes_have_a_style(site, r
         stream.write(b"no record\n")
     real_log.write_bytes(real_log.read_bytes().replace(b'"grace"', b'"mallory"', 1))
     client = await site(real_log)
-    known = set(re.findall(r"\.([a-z-]+)", STYLE.read_text())) | set(asked.DECISIONS) | {"empty"}
+    known = set(re.findall(r"\.([a-z-]+)", STYLE.read_text())) | set(filters.DECISIONS) | {"empty"}
     paths = [
         "/",
         "/?user=nobody",
         "/?decision=unreadable",
         "/nowhere",
-        "/rules/trl/launch",
-        "/rules/trl/lunch",
         "/?view=decisions",
         *await client.records(),
         *await client.records(decision="unreadable"),
@@ -366,12 +367,12 @@ async def test_a_record_that_is_written_meanwhile_is_on_the_next_page(site, log,
 
 def test_every_filter_of_the_form_is_a_question():
     typed = {"decision": "denied", "kind": "JobSet", "since": "1h", "until": "1m"}
-    pairs = [(name, typed.get(name, "x")) for name in asked.FILTERS]
-    assert None not in [getattr(asked.Asked.from_pairs(pairs, NOW).questions, name) for name in asked.FILTERS]
+    pairs = [(name, typed.get(name, "x")) for name in filters.FILTERS]
+    assert None not in [getattr(filters.Filters.from_pairs(pairs, NOW).questions, name) for name in filters.FILTERS]
 
 
 def test_a_name_with_wildcards_is_looked_for_as_it_is_written(make_record):
     record = make_record(object={"kind": "TrainJob", "namespace": "a", "name": "x*[1]?"})
     other = make_record(object={"kind": "TrainJob", "namespace": "a", "name": "xy1z"})
-    questions = asked.Asked.from_pairs([("job", asked.literal("x*[1]?"))], NOW).questions
+    questions = filters.Filters.from_pairs([("job", filters.literal("x*[1]?"))], NOW).questions
     assert (questions.answered_by(record), questions.answered_by(other)) == (True, False)

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.suites.migrations import examples
 from tests.cli.conftest import muster  # noqa: F401  # a fixture
-from tests.contract.migrations import generate
+from tools.upstream import member_lists
 
 
 def pytest_generate_tests(metafunc):
@@ -63,4 +63,4 @@ def test_a_file_without_a_job_passes(muster, name, other):  # noqa: F811  # the 
 
 def test_the_members_are_those_of_the_definitions_upstream():
     committed = (Path(__file__).parents[2] / "migrations" / "members.json").read_text()
-    assert committed == generate.text(), "run generate.py again, and write rows for what is new"
+    assert committed == member_lists.text(), "run tools.upstream.member_lists again, and write rows for what is new"

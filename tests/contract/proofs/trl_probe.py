@@ -61,10 +61,8 @@ def main() -> None:
         importlib.import_module(module).is_torchao_available = lambda: False
     request = json.load(sys.stdin)
     sys.path.insert(0, request["path"])
-    answers = []
-    for case in request["lines"]:
-        answers.append(refused(case, completed(case, request["models"], request["output"])))
-    json.dump(answers, sys.stdout)
+    lines, folders = request["lines"], (request["models"], request["output"])
+    json.dump([refused(case, completed(case, *folders)) for case in lines], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -259,9 +259,7 @@ def test_what_is_wrong_with_the_runtime_is_told_at_the_jobs_runtime():
     document = enforce("trl", grpo(), governing).document
     (only,) = found("trl", document, governing)
     assert (only.field, only.value) == ("spec.runtimeRef.name", "runtime")
-    assert only.message.startswith(
-        "in this runtime, replicated job sampler, args: the sampler answers its own"
-    )
+    assert only.message.startswith("in this runtime, replicated job sampler, args: the sampler answers its own")
 
 
 ODD = (

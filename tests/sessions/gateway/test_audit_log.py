@@ -10,13 +10,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+from muster.audit import log_files, queries, record_schema, verification
+from muster.audit.sink_worker import Retry
+from muster.audit.sinks import RotatingFileSink
+from muster.audit.writer import AuditWriter
 from muster.sessions.runs import audits
-from muster.webhook.audit import schemas
-from muster.webhook.audit.log import files
-from muster.webhook.audit.log.lanes import Retry
-from muster.webhook.audit.log.sinks import RotatingFileSink
-from muster.webhook.audit.log.writer import AuditWriter
-from muster.webhook.audit.reading import queries, verification
 from tests.sessions.gateways import ROOT, Gateway
 
 SECRET = "tml-" + "s" * 43
@@ -39,7 +37,7 @@ def audited(tmp_path, place, request):
 
 def records(log):
     """Return all records, after the chain was found to be whole."""
-    lines = list(files.lines(files.rotated(log)))
+    lines = list(log_files.lines(log_files.rotated(log)))
     assert list(verification.verify(lines)) == []
     return [each.record for each in queries.parsed(lines)]
 
@@ -85,7 +83,7 @@ def test_what_people_name_is_written_without_keys_and_at_a_length(tmp_path):
     assert log.submit(record)
     assert log.close(60)
     [kept] = records(tmp_path / "audit.log")
-    assert schemas.misfit(kept) is None
+    assert record_schema.misfit(kept) is None
     assert kept["event"] == record["event"]
 
 

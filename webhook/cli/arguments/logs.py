@@ -10,7 +10,7 @@ from muster.webhook.cli.arguments import options
 __all__ = ["DECISIONS", "audit"]
 
 DECISIONS = ("patched", "unchanged", "allowed", "denied", "error", "skipped")
-"""The decisions of audit records, as in `muster.webhook.audit.records.Decision`."""
+"""The decisions of audit records, as in `muster.audit.record_schema.Decision`."""
 
 
 def audit(add: options.Adder) -> None:

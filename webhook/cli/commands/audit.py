@@ -15,10 +15,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from muster.audit import follows, log_files, queries, record_schema, verification
 from muster.webhook import kubeyaml
-from muster.webhook.audit import records
-from muster.webhook.audit.log import files
-from muster.webhook.audit.reading import follows, queries, verification
 from muster.webhook.cli import problems, wording
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import jsons, sources
@@ -78,7 +76,7 @@ def _show(args: argparse.Namespace) -> int:
     return problems.FOUND
 
 
-def _as_json(found: Iterable[records.Sealed]) -> Iterator[str]:
+def _as_json(found: Iterable[record_schema.Sealed]) -> Iterator[str]:
     """Write a list, one record at a time: a log may have one uid in each of its lines."""
     is_empty = True
     for record in found:
@@ -88,7 +86,7 @@ def _as_json(found: Iterable[records.Sealed]) -> Iterator[str]:
     yield "[]\n" if is_empty else "\n]\n"
 
 
-def _as_yaml(found: Iterable[records.Sealed]) -> Iterator[str]:
+def _as_yaml(found: Iterable[record_schema.Sealed]) -> Iterator[str]:
     """Write documents, one record at a time."""
     between = ""
     for record in found:
@@ -117,17 +115,19 @@ def _serve(args: argparse.Namespace) -> int:
     return audit_serve.serve(args)
 
 
-def _logs(names: Sequence[str]) -> Iterator[tuple[str, Iterable[files.LogLine]]]:
+def _logs(names: Sequence[str]) -> Iterator[tuple[str, Iterable[log_files.LogLine]]]:
     """Yield each log once, also when its rotated files are named too (`audit.log*`)."""
-    runs = {name: (files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names) if name != sources.STDIN}
+    runs = {
+        name: (log_files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names) if name != sources.STDIN
+    }
     for name in dict.fromkeys(names):
         if name == sources.STDIN:
-            yield "stdin", files.numbered(sys.stdin.buffer, "stdin")
+            yield "stdin", log_files.numbered(sys.stdin.buffer, "stdin")
         elif name.startswith(_DESCRIPTORS):
             with Path(name).open("rb") as stream:
-                yield name, files.numbered(stream, name)
+                yield name, log_files.numbered(stream, name)
         elif not any(set(runs[name]) < set(other) for other in runs.values()):
-            yield name, files.lines(runs[name])
+            yield name, log_files.lines(runs[name])
 
 
 def _entries(names: Sequence[str]) -> Iterator[queries.Entry]:
@@ -143,7 +143,7 @@ def _followed(names: Sequence[str]) -> Iterator[queries.Entry]:
         raise CommandError("-: standard input cannot be followed together with files; run one command for each")
     paths = [Path(name) for name in dict.fromkeys(names)]
     for path in paths:
-        files.opened((files.rotated(path) or [path])[-1]).close()  # raises the reason when it cannot be read
+        log_files.opened((log_files.rotated(path) or [path])[-1]).close()  # raises the reason when it cannot be read
     return queries.parsed(follows.follow(paths, lambda: time.sleep(_PAUSE)))
 
 
@@ -171,7 +171,7 @@ class _Counted:
             wording.warn([problems.one_line(text)])
 
 
-def _is_wanted(record: records.Sealed, args: argparse.Namespace) -> bool:
+def _is_wanted(record: record_schema.Sealed, args: argparse.Namespace) -> bool:
     return bool(record["uid"] == args.uid if args.uid is not None else record["seq"] == args.seq)
 
 
@@ -182,7 +182,7 @@ def _moment(text: str | None, now: datetime.datetime, option: str) -> datetime.d
         raise CommandError(f"{option}: {error}") from error
 
 
-def _line(record: records.Sealed) -> str:
+def _line(record: record_schema.Sealed) -> str:
     """Return one line: time, number, phase, decision, object, user, numbers of changes and findings."""
     subject = record["object"]
     name = subject["name"] or f"{subject.get('generateName', '')}*"

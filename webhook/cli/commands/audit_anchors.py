@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from muster.webhook.audit.log import notes, parsing
-from muster.webhook.audit.log.notes import Anchor, Chronicle
-from muster.webhook.audit.reading import queries
-from muster.webhook.audit.reading.anchors import Expected, Kept, Noted
-from muster.webhook.audit.records import Link
+from muster.audit import anchor_notes, chain, queries
+from muster.audit.anchor_notes import Anchor, Chronicle, Expected, Kept, Noted
+from muster.audit.record_schema import Link
 from muster.webhook.cli.problems import CommandError
 
 __all__ = ["expected"]
@@ -52,7 +50,7 @@ def expected(args: argparse.Namespace) -> Expected | None:
         more, chains = _from_file(args.anchors)
         noted += more
     if args.anchors_from_cluster:
-        chains |= _chains(_from_cluster(args), f"ConfigMap {args.namespace}/{notes.NAME}")
+        chains |= _chains(_from_cluster(args), f"ConfigMap {args.namespace}/{anchor_notes.NAME}")
     elif (args.pod or args.copied) and not chains:
         raise CommandError("--pod and --copied: belong to the anchors of the cluster; give --anchors-from-cluster too")
     parts: list[Expected] = [Noted(noted)] if noted else []
@@ -102,8 +100,8 @@ def _line(line: str, where: str) -> Anchor:
 
 def _json(data: bytes) -> Any:
     try:
-        return parsing.parse(data)
-    except parsing.LineError:
+        return chain.parse(data)
+    except chain.LineError:
         return None
 
 
@@ -115,11 +113,13 @@ def _from_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
     except transports.NoClusterError as error:
         raise CommandError(f"--anchors-from-cluster: {error}") from error
     except transports.TransportError as error:
-        raise CommandError(f"--anchors-from-cluster: {args.namespace}/{notes.NAME} cannot be read: {error}") from error
+        raise CommandError(
+            f"--anchors-from-cluster: {args.namespace}/{anchor_notes.NAME} cannot be read: {error}"
+        ) from error
     if document is None:
         raise CommandError(
-            f"--anchors-from-cluster: there is no ConfigMap {args.namespace}/{notes.NAME}: Muster makes it where "
-            "audit.anchors is configmap; name the namespace of Muster by --namespace"
+            f"--anchors-from-cluster: there is no ConfigMap {args.namespace}/{anchor_notes.NAME}; Muster makes it with "
+            "audit.anchors: configmap; name the namespace of Muster by --namespace"
         )
     return document
 
@@ -130,13 +130,13 @@ async def _fetched(args: argparse.Namespace) -> Mapping[str, Any] | None:
 
     sender = await clients.connect(args.kubeconfig, args.context)
     try:
-        return await writes.Writes(sender).get(kinds.CONFIG_MAP, args.namespace, notes.NAME)
+        return await writes.Writes(sender).get(kinds.CONFIG_MAP, args.namespace, anchor_notes.NAME)
     finally:
         await sender.close()
 
 
 def _chains(document: Mapping[str, Any], where: str) -> dict[str, Chronicle]:
     try:
-        return notes.read(document)
-    except notes.NoteError as error:
+        return anchor_notes.read(document)
+    except anchor_notes.NoteError as error:
         raise CommandError(f"{where}: {error}; it is not as Muster wrote it") from error

@@ -12,20 +12,20 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from muster.webhook.audit.log import files
+from muster.audit import log_files
 from muster.webhook.cli import problems
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import sources
-from muster.webhook.pages import patterns, serving
+from muster.webhook.pages import log_places, page_server
 from muster.webhook.pages.gates import Gate
-from muster.webhook.pages.shelves import Shelf
+from muster.webhook.pages.log_places import Shelf
 
 __all__ = ["SERVICE", "serve"]
 
 SERVICE = "muster-audit-page"
 """The Service for which the certificate is."""
 
-_MAX_LOGS = patterns.LOGS
+_MAX_LOGS = log_places.LOGS
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ async def _serve(shelf: Shelf, args: argparse.Namespace) -> None:
     async with contextlib.AsyncExitStack() as stack:
         gate = await stack.enter_async_context(_gate(args)) if args.auth == "cluster" else None
         tls = await stack.enter_async_context(_certificate(args)) if gate else None
-        server = serving.PageServer(shelf, args.host, gate=gate, tls=tls)
+        server = page_server.PageServer(shelf, args.host, gate=gate, tls=tls)
         try:
             bound = await server.open(args.port)
         except OSError as error:
@@ -105,17 +105,17 @@ async def _certificate(args: argparse.Namespace) -> AsyncIterator[ssl.SSLContext
 
 
 def _shelf(names: Sequence[str]) -> Shelf:
-    if any(map(patterns.is_pattern, names)):
+    if any(map(log_places.is_pattern, names)):
         if len(names) > 1:
             raise CommandError("a pattern stands for all logs that match it; give one pattern, or files")
-        return patterns.PatternShelf(names)
+        return log_places.PatternShelf(names)
     return Shelf(_paths(names))
 
 
 def _paths(names: Sequence[str]) -> list[Path]:
     if sources.STDIN in names:
         raise CommandError("-: standard input cannot be served; write it to a file and serve that one")
-    runs = {name: (files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names)}
+    runs = {name: (log_files.rotated(Path(name)) or [Path(name)]) for name in dict.fromkeys(names)}
     # Rotated files that are named too (`audit.log*`) are shown once.
     kept = [name for name, run in runs.items() if not any(set(run) < set(other) for other in runs.values())]
     if len(kept) > _MAX_LOGS:
@@ -123,7 +123,7 @@ def _paths(names: Sequence[str]) -> list[Path]:
     for each in (file for name in kept for file in runs[name]):
         if each.exists() and not each.is_file():
             raise CommandError(f"{each}: is not a regular file; copy the log into one")
-        files.opened(each).close()  # raises the reason when it cannot be read
+        log_files.opened(each).close()  # raises the reason when it cannot be read
     return [Path(name) for name in kept]
 
 

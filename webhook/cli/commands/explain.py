@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.webhook.audit.records import BOOKKEEPING
+from muster.audit.record_schema import BOOKKEEPING
 from muster.webhook.cli import cases, envelopes, explanations, jobsets, problems, tables
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.kubeyaml import jsons

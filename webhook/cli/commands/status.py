@@ -11,11 +11,10 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from muster.audit import log_files, queries
+from muster.audit.record_schema import Sealed
 from muster.kube import clients, transports
 from muster.webhook import backoffs
-from muster.webhook.audit.log import files
-from muster.webhook.audit.reading import queries
-from muster.webhook.audit.records import Sealed
 from muster.webhook.cli import envelopes, problems, tables
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cli.stories import jsons as forms
@@ -189,6 +188,6 @@ def _audit(names: Sequence[str]) -> readings.Records:
 def _entries(name: str) -> Iterator[queries.Entry]:
     path = Path(name)
     try:
-        yield from queries.parsed(files.lines(files.rotated(path) or [path]))
+        yield from queries.parsed(log_files.lines(log_files.rotated(path) or [path]))
     except OSError as error:
         raise CommandError(f"{name}: cannot be read: {error.strerror or error}") from error

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from muster.audit.record_schema import BOOKKEEPING
 from muster.strategies.changes.changes import Change
 from muster.strategies.documents import names
 from muster.strategies.documents.paths import Absent
-from muster.webhook.audit.records import BOOKKEEPING
 from muster.webhook.cli import wording
 from muster.webhook.cli.cases import Case
 from muster.webhook.kubeyaml import jsons

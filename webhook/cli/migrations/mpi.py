@@ -1,6 +1,6 @@
 """MPIJobs: v1 of training-operator v1.9.3, which works by `kubectl exec`, and v2beta1 of mpi-operator v0.6.0.
 
-Trainer v2.3 has the launcher and the workers in one runtime, whose main containers all have the name `node`, and does
+Trainer has the launcher and the workers in one runtime, whose main containers all have the name `node`, and does
 what mpi-operator does: it makes the ssh keys and the hostfile.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["migrate"]
 _AT = "spec.mpiReplicaSpecs"
 _ROOT = "/root/.ssh"
 _KEY = (
-    "Trainer v2.3 mounts the private key with mode 0640, and ssh refuses such a key where its owner, root, runs ssh. "
+    "Trainer mounts the private key with mode 0640, and ssh refuses such a key where its owner, root, runs ssh. "
     "Use an image with another user, and write runAsUser, fsGroup and sshAuthMountPath"
 )
 _SSHD = "v1 started processes by kubectl exec; Trainer starts them by ssh, so the image needs sshd and an ssh client."
@@ -37,7 +37,7 @@ def migrate(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
     flavour = reading.string(document, "spec", "mpiImplementation") or "OpenMPI"
     if flavour != "OpenMPI":
         raise Unmigrated(
-            f"spec.mpiImplementation: Trainer v2.3 accepts {flavour} and then makes no pod; use an image with OpenMPI, "
+            f"spec.mpiImplementation: Trainer accepts {flavour} and then makes no pod; use an image with OpenMPI, "
             "or keep the MPIJob"
         )
     is_v1 = document["apiVersion"] == "kubeflow.org/v1"

@@ -1,7 +1,7 @@
-"""TrainJobs and runtimes of Trainer 2.0 and 2.1, written for v2.3.
+"""TrainJobs and runtimes of older Trainers, written for the shipped one.
 
-`pkg/apis/trainer/v1alpha1` of v2.0.1 and v2.1.0 has `podSpecOverrides`, `podTemplateOverrides`, `labels` and
-`annotations`, which v2.2 replaced by `runtimePatches`, and numbers of processes that may be words.
+`pkg/apis/trainer/v1alpha1` of these has `podSpecOverrides`, `podTemplateOverrides`, `labels` and
+`annotations`, which later ones replaced by `runtimePatches`, and numbers of processes that may be words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["is_old", "migrate_job", "migrate_runtime", "processes_of"]
 
 
 def is_old(document: Mapping[str, Any]) -> bool:
-    """Whether a TrainJob or runtime has a member that Trainer v2.3 does not know."""
+    """Whether a TrainJob or runtime has a member that Trainer does not know."""
     spec = reading.section(document, "spec")
     if document["kind"] != "TrainJob":
         torch = reading.section(document, "spec", "mlPolicy", "torch")
@@ -87,7 +87,7 @@ def migrate_runtime(document: Mapping[str, Any], notes: Notes, used: bool) -> li
     if number is not None and used:
         notes.changed(member, to, f"{number} is now in the TrainJobs of these files, as spec.trainer.numProcPerNode.")
     elif number is not None:
-        text = f"{number}: Trainer v2.3 reads it from the TrainJob; write spec.trainer.numProcPerNode there"
+        text = f"{number}: Trainer reads it from the TrainJob; write spec.trainer.numProcPerNode there"
         notes.lost(member, text)
     torch.pop("elasticPolicy", None)
     return [made]

@@ -1,6 +1,6 @@
 """TFJobs, XGBoostJobs and JAXJobs: each a row of what its operator says to the pods by variables.
 
-Sources: `pkg/controller.v1/{tensorflow,xgboost,jax}` of training-operator v1.9.3. Trainer v2.3 has no policy for
+Sources: `pkg/controller.v1/{tensorflow,xgboost,jax}` of training-operator v1.9.3. Trainer has no policy for
 TensorFlow, and says the same to XGBoost and JAX by variables of other names, so the old ones are written too.
 """
 

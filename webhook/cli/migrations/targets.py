@@ -33,7 +33,7 @@ __all__ = [
 TRAINER = f"{names.TRAINER_GROUP}/v1alpha1"
 _SHIPPED = "torch-distributed"
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# What a patch of Trainer v2.3 may have: PodSpecPatch and ContainerPatch in pkg/apis/trainer/v1alpha1/trainjob_types.go.
+# What a patch of Trainer may have: PodSpecPatch and ContainerPatch in pkg/apis/trainer/v1alpha1/trainjob_types.go.
 _POD_PATCH = frozenset({
     "serviceAccountName", "volumes", "imagePullSecrets", "securityContext", "nodeSelector", "affinity", "tolerations",
     "schedulingGates", "terminationGracePeriodSeconds",

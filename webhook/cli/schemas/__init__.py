@@ -1,15 +1,14 @@
 """Schemas: what the API server says about an object before any webhook sees it.
 
 kubectl sends objects with strict validation, so an unknown field is refused like a wrong type. Here the same is found
-in a file, by the CustomResourceDefinitions of the pinned Trainer and JobSet. `schemas.json` holds them in a compact
-form (`tests/contract/schemas/generate.py` prints it). Of the rules in CEL those about one value are judged
-here, and those of runtimes in `runtimes`.
+in a file, by the CustomResourceDefinitions of Trainer and JobSet, which `strategies/upstream` holds in a compact form.
+Of the rules in CEL, and of those of Trainer's webhook for
+runtimes, the API server tells.
 """
 
 from __future__ import annotations
 
-from muster.webhook.cli.schemas.runtimes import check as check_runtime
-from muster.webhook.cli.schemas.validation import check
-from muster.webhook.cli.schemas.versions import known_as
+from muster.webhook.cli.schemas.schema_shapes import known_as
+from muster.webhook.cli.schemas.schema_validation import check
 
-__all__ = ["check", "check_runtime", "known_as"]
+__all__ = ["check", "known_as"]

@@ -13,8 +13,8 @@ from muster.strategies.documents import overrides, paths
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.trainer_versions import VERSIONS, Version
 from muster.webhook import kubeyaml
-from muster.webhook.cli.schemas import shapes
-from muster.webhook.cli.schemas.shapes import Kind, Shape
+from muster.webhook.cli.schemas import schema_shapes
+from muster.webhook.cli.schemas.schema_shapes import Kind, Shape
 
 __all__ = ["RULE", "told"]
 
@@ -33,7 +33,7 @@ def told(document: Mapping[str, Any], path: Path, kind: Kind, fits: Callable[[Ki
         kind: of the object, in the version in force.
         fits: whether the object is as another version wants it.
     """
-    every = {version: shapes.kinds(version.name)[kind.name] for version in VERSIONS.values()}
+    every = {version: schema_shapes.kinds(version.name)[kind.name] for version in VERSIONS.values()}
     knowing = [version for version in every if _knows(every[version].shape, path)]
     if kind.name == "JobSet" or not knowing:
         return None

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from muster.audit.record_schema import Sealed
 from muster.strategies.documents import names
-from muster.webhook.audit.records import Sealed
 
 __all__ = ["Document", "Gathered", "condition", "containers", "seconds_since"]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
+from muster.audit.record_schema import Sealed
 from muster.kube import transports
 from muster.strategies.documents import names
-from muster.webhook.audit.records import Sealed
 from muster.webhook.cli.stories.gathered import Document, Gathered
 from muster.webhook.cluster import kinds, listings, readers, served, writes
 

@@ -68,7 +68,7 @@ def _pod(pod: Document) -> PodTold:
         reason=_reason(pod, statuses),
         restarts=sum(int(each.get("restartCount") or 0) for each in statuses),
         node=words.quoted((pod.get("spec") or {}).get("nodeName"), 80),
-        words=next(_words(pod, statuses), ""),
+        words=next(_words(statuses), ""),
     )
 
 
@@ -85,12 +85,12 @@ def _reason(pod: Document, statuses: list[Document]) -> str:
     return words.quoted(status.get("reason") or (next(unmet, "") if status.get("phase") == "Pending" else ""), 80)
 
 
-def _words(pod: Document, statuses: list[Document]) -> Iterator[str]:
+def _words(statuses: list[Document]) -> Iterator[str]:
     """Yield the last words of the containers that failed."""
     for each in statuses:
         for state in ("state", "lastState"):
             ended = (each.get(state) or {}).get("terminated") or {}
-            if ended.get("exitCode") and (said := words.last_words(ended.get("message"), pod)):
+            if ended.get("exitCode") and (said := words.last_words(ended.get("message"))):
                 yield said
 
 

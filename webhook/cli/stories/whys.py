@@ -190,7 +190,7 @@ def _crashing(found: Gathered, _world: World) -> _Answer:
         if waiting.get("reason") == "CrashLoopBackOff":
             ended = (status.get("lastState") or {}).get("terminated") or {}
             times = wording.plural(int(status.get("restartCount") or 0), "restart")
-            return f"pod {_name(pod)} crashes again and again ({times}): {_end(pod, ended)}"
+            return f"pod {_name(pod)} crashes again and again ({times}): {_end(ended)}"
     return None
 
 
@@ -345,17 +345,17 @@ def _ends(found: Gathered, code: int | None = None) -> str:
             for state in ("state", "lastState"):
                 ended = (status.get(state) or {}).get("terminated") or {}
                 if ended.get("exitCode") and code in (None, ended["exitCode"]):
-                    return f"pod {_name(pod)}: {_end(pod, ended)}"
+                    return f"pod {_name(pod)}: {_end(ended)}"
     return ""
 
 
-def _end(pod: Document, ended: Document) -> str:
+def _end(ended: Document) -> str:
     """Return how a container ended, and its last words."""
     code, reason = ended.get("exitCode"), words.quoted(ended.get("reason"), 80)
     how = reason if reason not in {"", "Error", "Completed"} else f"exit code {code}"
     if code == _GUARDED:
         how = f"exit code {code}, the guard's"
-    said = words.last_words(ended.get("message"), pod)
+    said = words.last_words(ended.get("message"))
     return f"{how}: {said}" if said else how
 
 

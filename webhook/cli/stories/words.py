@@ -1,10 +1,9 @@
-"""Words: what others wrote, quoted in one short line without secrets, and times as people say them."""
+"""Words: what others wrote, quoted in one short line without tokens of a known form, and times as people say them."""
 
 from __future__ import annotations
 
-from muster.webhook.audit.redaction import doors
+from muster.audit import scanner
 from muster.webhook.cli import problems
-from muster.webhook.cli.stories.gathered import Document
 
 __all__ = ["age", "last_words", "listed", "quoted"]
 
@@ -15,17 +14,14 @@ _NAMED = 3  # names in a list
 
 def quoted(text: object, longest: int = _SHOWN) -> str:
     """Return what a controller, the scheduler or a webhook said, as one line without a full stop."""
-    line = problems.one_line(doors.text(str(text or ""), _READ)).rstrip(".")
+    line = problems.one_line(scanner.text(str(text or ""), _READ)).rstrip(".")
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def last_words(text: object, pod: Document) -> str:
-    """Return the last line of what a container left, without what its environment says is a secret."""
+def last_words(text: object) -> str:
+    """Return the last line of what a container left."""
     lines = [line for line in str(text or "")[-_READ:].splitlines() if line.strip()]
-    if not lines:
-        return ""
-    _, (line,) = doors.findings((), [lines[-1]], pod.get("spec"))
-    return quoted(line)
+    return quoted(lines[-1]) if lines else ""
 
 
 def age(seconds: float) -> str:

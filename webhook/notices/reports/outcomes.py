@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from muster.audit.record_schema import BOOKKEEPING, Record, RecordedChange, RecordedFinding
 from muster.strategies.documents import names
-from muster.webhook.audit.records import BOOKKEEPING, Record, RecordedChange, RecordedFinding
 
 __all__ = ["SOURCE", "WEIGHTS", "Result", "Said", "Subject", "said", "subject", "weight"]
 

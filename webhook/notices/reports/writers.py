@@ -1,6 +1,6 @@
 """Writes reports: one object in each namespace shows which jobs were corrected, warned about or denied, and why.
 
-An admission only queues its record here. One task redacts and writes at a limited rate: it reads the report of a
+An admission only queues its record here. One task writes at a limited rate: it reads the report of a
 namespace, merges the decisions, and replaces the report if it has not changed (compare and swap). Server-side apply
 would not work: the results are one atomic list to the API server, so the last of two replicas would remove the other's
 results. The object itself is the memory: it outlives replicas, and is deleted with its namespace. It has no owner,
@@ -15,19 +15,18 @@ import logging
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from muster.audit.record_schema import Record
 from muster.kube import transports
 from muster.webhook import backoffs
-from muster.webhook.audit.records import Record
-from muster.webhook.audit.redaction import doors
 from muster.webhook.cluster import writes
-from muster.webhook.notices.reports import folds, formats, outcomes
-from muster.webhook.notices.reports.formats import Format
-from muster.webhook.notices.reports.queues import Pending
+from muster.webhook.notices.reports import outcomes, report_objects
+from muster.webhook.notices.reports.outcomes import Subject
+from muster.webhook.notices.reports.report_objects import Format
 
-__all__ = ["ReportPace", "Reports"]
+__all__ = ["Pending", "ReportPace", "Reports"]
 
 _logger = logging.getLogger(__name__)
 _REMEMBERED = 4096
@@ -60,13 +59,69 @@ class ReportPace:
     longest: float = 120.0
 
 
+class Pending:
+    """Records that wait, by namespace and job, the newest of each.
+
+    A decision beyond a namespace's share would not fit into its report either, so dropping it loses nothing; a decision
+    is lost only when there is no room at all.
+
+    Args:
+        share: the most records of one namespace.
+        room: the most records in total.
+    """
+
+    def __init__(self, share: int, room: int) -> None:
+        self._share = share
+        self._room = room
+        self._spaces: dict[str, dict[Subject, tuple[int, Record]]] = {}  # with weights, the oldest first
+        self._count = 0
+
+    def __iter__(self) -> Iterator[str]:
+        """The namespaces with waiting records, the longest waiting first."""
+        return iter(self._spaces)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, record: Record) -> bool:
+        """Queue a record; return False when there is no room."""
+        namespace, about, heavy = record["object"]["namespace"], outcomes.subject(record), outcomes.weight(record)
+        space = self._spaces.get(namespace, {})
+        _, there = space.get(about, (0, None))
+        if there is None and self._count >= self._room:
+            return False
+        if there is not None and not heavy and about.phase == "mutate" and there["decision"] != "error":
+            return True  # the second call of one admission; the first reported the changes
+        before = len(space)
+        space.pop(about, None)
+        space[about] = (heavy, record)
+        if len(space) > self._share:
+            del space[min(space, key=lambda each: space[each][0])]  # the oldest of the lightest
+        self._spaces[namespace] = space
+        self._count += len(space) - before
+        return True
+
+    def take(self, namespace: str) -> list[Record]:
+        """Remove the waiting records of a namespace from the queue, and return them."""
+        taken = [record for _, record in self._spaces.pop(namespace, {}).values()]
+        self._count -= len(taken)
+        return taken
+
+    def put_back(self, records: list[Record]) -> int:
+        """Queue records again, except for jobs that have a newer one now; return how many found no room."""
+        older = [each for each in records if not self._has(each)]
+        return sum(not self.add(each) for each in older)
+
+    def _has(self, record: Record) -> bool:
+        return outcomes.subject(record) in self._spaces.get(record["object"]["namespace"], {})
+
+
 class Reports:
     """Writes one report for each namespace.
 
     Args:
         access: sends requests to the API server; needs the verbs get, create and update on the format's objects.
         form: the format.
-        redactor: removes the secrets from a record.
         dropped: called with the number of decisions that no report will contain.
         limits: the limits of a report.
         pace: how many reports are written.
@@ -77,17 +132,15 @@ class Reports:
         self,
         access: writes.Writes,
         form: Format,
-        redactor: Callable[[Record], Record],
         dropped: Callable[[int], None] = lambda _count: None,
-        limits: folds.Limits | None = None,
+        limits: report_objects.Limits | None = None,
         pace: ReportPace | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._access = access
         self._form = form
-        self._redactor = doors.safely(redactor)
         self._dropped = dropped
-        self._limits = limits or folds.Limits()
+        self._limits = limits or report_objects.Limits()
         self._pace = pace or ReportPace()
         self._clock = clock
         self._pending = Pending(self._limits.results, self._pace.room)
@@ -187,8 +240,7 @@ class Reports:
         return "Muster tries again" if not _is_hopeless(error) else "the decisions are in the audit log"
 
     async def _write(self, namespace: str, records: list[Record]) -> None:
-        # Admissions go first: redaction runs on a thread.
-        fresh = [outcomes.said(await asyncio.to_thread(self._redactor, record)) for record in records]
+        fresh = [outcomes.said(record) for record in records]
         for last in (*[False] * (_TRIES - 1), True):
             try:
                 await self._swap(namespace, fresh)
@@ -201,12 +253,14 @@ class Reports:
     async def _swap(self, namespace: str, fresh: list[outcomes.Said]) -> None:
         """Put decisions into a report, unless it changes meanwhile; a report that would be empty is not created."""
         kind, most = self._form.kind, self._limits.results
-        present = await self._access.get(kind, namespace, formats.NAME)
-        if present is not None and not formats.is_ours(present):
-            raise _OccupiedError(f"{kind.served} {namespace}/{formats.NAME} is not Muster's; rename or delete it")
+        present = await self._access.get(kind, namespace, report_objects.NAME)
+        if present is not None and not report_objects.is_ours(present):
+            raise _OccupiedError(
+                f"{kind.served} {namespace}/{report_objects.NAME} is not Muster's; rename or delete it"
+            )
         there = (present or {}).get("results") or ()
-        results = await asyncio.to_thread(folds.folded, there, fresh, self._limits, self._clock())
-        document = formats.rendered(self._form, present, namespace, results, most)
+        results = await asyncio.to_thread(report_objects.folded, there, fresh, self._limits, self._clock())
+        document = report_objects.rendered(self._form, present, namespace, results, most)
         if present is None:
             if results:
                 await self._access.create(kind, document)

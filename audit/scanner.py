@@ -1,0 +1,140 @@
+"""Takes tokens of a known form out of texts that quote what a user wrote: replies, terminals, lines of the process log.
+
+Where a platform records whole values (`audit.record: full`), this is what is taken out of them. It is a safety net with
+few patterns: names that end like one of a secret, tokens of well-known providers, and passwords in URLs. `known` is
+what a record has by default. Each pattern takes time in proportion to the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from muster.audit.record_schema import Record
+
+__all__ = ["LONGEST", "MARK", "Names", "compiled", "is_secret", "record", "text", "value"]
+
+MARK = "<redacted>"
+"""What stands in place of a secret."""
+LONGEST = 8192
+"""Characters of a text that is shown."""
+
+Names = re.Pattern[str] | None
+"""Further names of secrets, of the configuration (`audit.redact`)."""
+
+_READ = 8 * LONGEST  # characters that are looked at
+_DEEPEST = 40  # levels of a value that is shown
+_TOKENS = re.compile(
+    r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY[\s\S]*"  # to the end of the text
+    r"|(?<![A-Za-z0-9])(?:hf_|gh[opusr]_|github_pat_|gl(?:pat|rt|dt|cbt|ptt)-|nvapi-|wandb_v1_|[sr]k_(?:live|test)_|sk-"
+    r"|pypi-|npm_|dckr_pat_|gsk_|xai-|hvs\.|r8_|pplx-|tml-|AIza|ya29\.|xox[abeoprs]-|SG\.|A(?:KIA|SIA)(?=[A-Z0-9]{16}\b)"
+    r"|AGE-SECRET-KEY-1)(?=[\w.-]{0,200}[0-9A-Z]|[\w-]{24})[\w.-]{8,}"
+    r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}\.[\w-]*"
+    r"|(?i:(?<=bearer )|(?<=basic ))[\w.~+/=-]{8,}"
+    r"|(?<=://)[^/?#\s\"'@]{1,512}(?=@)",
+    re.ASCII,
+)
+_HOLDER = (
+    r"(?:tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|pwd|cookie|jwt|auth(?:orization)?"
+    r"|(?:api|access|account|private|secret|auth)[_-]?keys?)"
+)
+_NAME = re.compile(rf"(?:^|[_./-]){_HOLDER}\d{{0,3}}$")
+_PLAIN = re.compile(
+    r"(?:^|[_.-])(?:bos|cls|eos|mask|pad|sep|unk|image|video|audio|max|new|num|stop|special|per|total|n)[_-](?:\w{1,40}[_-])?tokens?$"
+)
+_ODD = re.compile(r"[0-9A-Z]")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_ASSIGNED = re.compile(
+    rf"(?i:(?<![A-Za-z0-9])(?P<name>[\w.-]{{0,64}}?{_HOLDER})[\"']?(?:\s{{0,3}}[=:]\s{{0,3}}| )"
+    r"(?P<value>\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"',;&]+))"
+)
+
+
+def compiled(names: Sequence[str]) -> Names:
+    """Compile regular expressions of further names; ValueError names one that is none."""
+    for each in names:
+        try:
+            re.compile(each)
+        except re.error as error:
+            raise ValueError(f"{each!r} is not a regular expression: {error}; correct or remove it") from error
+    return re.compile("|".join(f"(?:{each})" for each in names), re.IGNORECASE) if names else None
+
+
+def is_secret(name: str, further: Names = None) -> bool:
+    """Whether a variable, a flag or a key of this name holds a secret."""
+    if further is not None and further.search(name):
+        return True
+    plain = _CAMEL.sub("_", name[-128:]).lower()
+    return _NAME.search(plain) is not None and _PLAIN.search(plain) is None
+
+
+def text(given: object, longest: int = LONGEST) -> str:
+    """Return a text, or the `str` of another object, without secrets, cut at `longest` characters; never raises."""
+    try:
+        whole = given if isinstance(given, str) else str(given)
+        shown = _masked(whole[:_READ])
+    except Exception:  # noqa: BLE001  # an exception of a plugin may raise when its text is asked for
+        return MARK
+    return shown if len(shown) <= longest else f"{shown[:longest]}… of {len(whole)} characters"
+
+
+def value(given: object, further: Names = None) -> object:
+    """Return a JSON value without secrets."""
+    return _value(given, lambda name: is_secret(name, further), 0)
+
+
+def record(raw: Record, further: Names = None) -> Record:
+    """Return a record with the values that the job has, without secrets; `raw` is not changed."""
+    out = dict(raw)
+    for part in ("changes", "findings"):
+        entries = cast("Sequence[Mapping[str, object]]", out[part])
+        out[part] = [_entry(each, further) for each in entries]
+    if "message" in out:
+        out["message"] = _masked(str(out["message"]))
+    return cast("Record", out)
+
+
+def _entry(entry: Mapping[str, object], further: Names) -> dict[str, object]:
+    """Return a change or a finding; its field may say that its value is a secret."""
+    last = re.split(r"[.\[\]/]+", str(entry["field"]).removesuffix(".value").rstrip("]"))[-1]
+    is_hidden = is_secret(last, further)
+    hidden = {key: MARK for key in ("before", "after", "value") if is_hidden and isinstance(entry.get(key), str)}
+    return {key: hidden.get(key) or value(item, further) for key, item in entry.items()}
+
+
+def _value(given: object, judge: Callable[[str], bool], level: int) -> object:
+    if isinstance(given, str):
+        return _masked(given)
+    if level > _DEEPEST:
+        return MARK
+    if isinstance(given, list | tuple):
+        out: list[object] = []
+        for each in given:
+            before = given[len(out) - 1] if out else ""
+            is_hidden = isinstance(before, str) and before.startswith("-") and judge(before)
+            out.append(MARK if is_hidden and isinstance(each, str) else _value(each, judge, level + 1))
+        return out
+    if isinstance(given, Mapping):
+        named = given.get("name")
+        if isinstance(named, str) and judge(named) and isinstance(given.get("value"), str):
+            given = {**given, "value": MARK}
+        return {
+            _masked(str(key)): MARK if judge(str(key)) and isinstance(each, str) else _value(each, judge, level + 1)
+            for key, each in given.items()
+        }
+    return given
+
+
+def _masked(given: str) -> str:
+    given = _TOKENS.sub(MARK, given)
+    return _ASSIGNED.sub(_without_value, given) if "=" in given or ":" in given or " " in given else given
+
+
+def _without_value(match: re.Match[str]) -> str:
+    whole, name, shown = match.group(), match["name"], match["value"]
+    is_sentence = whole[len(name)] == " " and not name.startswith("-")  # a blank divides only a flag and its value
+    is_word = len(shown) < 4 or (len(shown) < 16 and not _ODD.search(shown))
+    if is_sentence or is_word or not is_secret(name) or shown.startswith(("$", "<", "-")):  # a reference; a mark
+        return whole
+    return whole[: match.start("value") - match.start()] + MARK

@@ -1,0 +1,296 @@
+"""Startups: what a container ends at, or never starts with, whatever its program is.
+
+The kernel executes a file with an execute bit, and hands it all other words (Kubernetes: the entrypoint "is not
+executed within a shell"). Files of a ConfigMap, Secret, projected or downwardAPI volume have the mode 0644 unless the
+volume says otherwise (core/v1, `defaultMode`), not even root can execute them, and they belong to root; fsGroup makes
+them readable for the group of the pod (kubernetes `pkg/volume/util/atomic_writer.go`,
+`pkg/volume/volume_linux.go` SetVolumeOwnership). The kubelet starts no user root where runAsNonRoot forbids it
+(`pkg/kubelet/kuberuntime/security_context_others.go` verifyRunAsNonRoot); the Dockerfiles of `_OF_ROOT` name no USER.
+
+torchrun makes a folder in the temporary directory before it starts anything, unless `--log-dir` names another or
+/dev/null (torch 2.13 `distributed/elastic/multiprocessing/api.py` DefaultLogsSpecs). The temporary directory is the
+first that can be written of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the working directory (CPython `tempfile`).
+`accelerate launch` of several processes is a torchrun (accelerate 1.15 `commands/launch.py`). vLLM asks for the
+temporary directory whatever VLLM_RPC_BASE_PATH says (vllm 0.31 `envs.py`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from muster.strategies.checks import image_references
+from muster.strategies.documents import loose, mounts, pods
+from muster.strategies.documents.findings import Severity
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.quantities import whole
+from muster.strategies.launches import launches, readings, syntax, trees
+from muster.strategies.launches.cursors import Unreadable
+from muster.strategies.launches.invocations import invoked
+from muster.strategies.launches.launches import Launch, Launcher
+
+__all__ = ["ROOT", "Fault", "Start", "faults", "is_root"]
+
+Fault = tuple[Path, Any, str, str, Severity]
+"""Place inside the container, value, message, rule and severity."""
+
+_ONE_WORD = (
+    "is the name of one program for the kernel, and there is none of this name; write each word as an entry of its own",
+    "core/command-word",
+    True,
+)
+_MODES = ("configMap", "secret", "projected", "downwardAPI")
+_MODE, _EXECUTE, _OTHERS, _GROUP = 0o644, 0o111, 0o004, 0o040
+_LONGEST, _LONGEST_WORD, _LONGEST_TEXT = 4_096, 200, 32_768  # characters of a path, a first word, a shell's text
+_MOST, _MOST_FILES = 256, 64  # words
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "umask", "pushd", "eval", "exec", "trap"})
+_PREPARING = frozenset({"pip", "pip3", "apt-get", "apt", "mkdir", "huggingface-cli", "hf", "nvidia-smi"})
+_OPERATORS = frozenset({"&&", "||", "2>&1"})
+"""Words that are no value of a flag; `|` or `;` may be one."""
+_DASHES = re.compile(r"[\u2010-\u2015\u2212][-\u2010-\u2015\w]")
+"""A word that begins with a dash of a text editor where a flag begins with a hyphen."""
+_OF_ROOT = frozenset({"pytorch/pytorch", "nvidia/cuda", "nvcr.io/nvidia/pytorch", "nvcr.io/nvidia/cuda"})
+_USERS = ("runAsUser", "runAsNonRoot")
+_FOLDERS = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108  # compared with mounts, never written
+ROOT = "user 0 is root, and runAsNonRoot forbids it, so the kubelet never starts the container; correct one of the two"
+
+
+class Start(NamedTuple):
+    """How a container starts: a pod, one of its containers, and what a TrainJob writes over it.
+
+    Attributes:
+        pod: the pod spec.
+        container: as the pod has it.
+        own: `spec.trainer`, where that is about this container; else empty.
+    """
+
+    pod: Mapping[str, Any]
+    container: Mapping[str, Any]
+    own: Mapping[str, Any] = {}
+
+    def part(self, name: str) -> Sequence[str]:
+        """Return `command` or `args`."""
+        own = self.own.get(name)
+        return own if own is not None else self.container.get(name) or ()
+
+    @property
+    def mounted(self) -> Sequence[Mapping[str, Any]]:
+        """What the container mounts."""
+        return loose.items(self.container, "volumeMounts")
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The security context of the pod, and that of the container over it."""
+        outer, inner = (loose.mapping(each.get("securityContext")) for each in (self.pod, self.container))
+        return {**outer, **inner}
+
+    def volume(self, path: str) -> Mapping[str, Any]:
+        """Return the volume that holds a path; an empty one where none does."""
+        mount = mounts.holding(path, self.mounted) if path.startswith("/") and len(path) <= _LONGEST else None
+        held = loose.items(self.pod, "volumes") if mount is not None else ()
+        return next((each for each in held if mount is not None and each.get("name") == mount.get("name")), {})
+
+
+def faults(start: Start) -> Iterator[Fault]:
+    """Yield what keeps a container from its start, or ends it there."""
+    container, secured = start.container, "securityContext" in start.container or "securityContext" in start.pod
+    folder, image = container.get("workingDir"), start.own.get("image") or container.get("image")
+    wrong = image_references.wrong(image) if isinstance(image, str) and image == image.strip() else ""
+    if wrong:
+        yield ("image",), image, f"the kubelet never starts this container: {wrong}", "core/image", Severity.ERROR
+    if isinstance(folder, str) and folder and not folder.startswith("/"):  # OCI runtime-spec config.md, process.cwd
+        message = "is not an absolute path, so the container runtime never starts the container; begin it with /"
+        yield ("workingDir",), folder, message, "core/working-dir", Severity.ERROR
+    if secured:
+        yield from _of_user(start, image)
+    argv = [*start.part("command"), *start.part("args")]
+    if not start.part("command"):
+        return
+    found = [*_words_of(argv, start)]
+    if _is_one_word(argv[0]):
+        found.append((0, *_ONE_WORD))
+    if secured and start.mounted:
+        found += _unreadable(argv, start)
+    for index, message, rule, certain in found:
+        count = len(start.part("command"))
+        place: Path = ("command", index) if index < count else ("args", index - count)
+        yield place, argv[index], message, rule, Severity.ERROR if certain else Severity.WARNING
+    message = _read_only(start, argv) if start.context.get("readOnlyRootFilesystem") is True else ""
+    if message:
+        yield ("securityContext", "readOnlyRootFilesystem"), True, message, "core/read-only-root", Severity.WARNING
+
+
+def is_root(context: Mapping[str, Any]) -> bool:
+    """Whether a security context names the user root and forbids it."""
+    return context.get("runAsNonRoot") is True and type(context.get("runAsUser")) is int and context["runAsUser"] == 0
+
+
+def _is_one_word(first: str) -> bool:
+    """Whether a word holds a launcher, an interpreter or a shell and its arguments."""
+    words = first[:_LONGEST_WORD].split()
+    if len(words) < 2 or words[0] == first:
+        return False
+    return launches.parse(tuple(words)).launcher not in (Launcher.OTHER, Launcher.NONE)
+
+
+def _of_user(start: Start, image: Any) -> Iterator[Fault]:
+    context, own = start.context, loose.mapping(start.container.get("securityContext"))
+    place = next((name for name in _USERS if own.get(name) is not None), None)
+    if place is not None and is_root(context):
+        yield ("securityContext", place), context[place], ROOT, "core/security-context", Severity.ERROR
+    if context.get("runAsNonRoot") is True and context.get("runAsUser") is None and isinstance(image, str):
+        name = image.partition("@")[0].removeprefix("docker.io/")
+        head, colon, tag = name.rpartition(":")
+        if (head if colon and "/" not in tag else name) in _OF_ROOT:
+            message = "the image runs as root, and runAsNonRoot forbids it, so the container never starts"
+            yield ("image",), image, f"{message}; name a runAsUser", "core/root-image", Severity.WARNING
+
+
+_Word = tuple[int, str, str, bool]
+"""The word of a command line, what is wrong, the rule, and whether it certainly fails."""
+
+
+def _words_of(argv: Sequence[str], start: Start) -> Iterator[_Word]:
+    first = argv[0]
+    name = launches.program(first)
+    if _ASSIGNMENT.match(first) or first in _BUILTINS:
+        what = "is a command of a shell" if first in _BUILTINS else "sets a variable as a shell would"
+        message = f"{what}, and a container starts its program without one; write [bash, -c, TEXT]"
+        yield 0, message, "core/no-shell", True
+        return
+    if start.mounted and _lacks_execute(start.volume(first)):
+        message = (
+            "is a file of a volume without an execute bit (mode 0644 by default), so it cannot be started; set "
+            "defaultMode: 0755, or start it with its interpreter"
+        )
+        yield 0, message, "core/not-executable", True
+    if not "".join(argv).isascii():
+        message = "begins with a long dash, so no program takes it for a flag; write a hyphen (-)"
+        dashed = (index for index, word in enumerate(argv[:_MOST]) if _DASHES.match(word))
+        yield from ((index, message, "core/dash", False) for index in [*dashed][:1])
+    if start.mounted and name in launches.SHELLS:
+        yield from _changed(argv, start)
+    known = launches.parse(argv[:_MOST]).launcher not in (Launcher.OTHER, Launcher.NONE, Launcher.SHELL)
+    operator = next((index for index, word in enumerate(argv[:_MOST]) if word in _OPERATORS), None)
+    if operator is not None and (known or name in _PREPARING):
+        message = f"reaches {name} as a word, because no shell is there to read it; start a shell: [bash, -c, TEXT]"
+        yield operator, message, "core/no-shell", not known
+
+
+def _changed(argv: Sequence[str], start: Start) -> Iterator[_Word]:
+    """Report a `chmod` of a file that nobody can change, where the shell ends by its failure."""
+    called = invoked(argv)
+    if called.text is None or "chmod" not in called.text or len(called.text) > _LONGEST_TEXT:
+        return
+    try:
+        statements = syntax.parse(called.text).statements
+    except Unreadable:
+        return
+    errexit = "errexit" in called.options
+    for statement in statements:
+        every = [_words(pipeline) for _, pipeline in statement.items]
+        errexit = errexit or any(words[:1] == ["set"] and words[1:2] and "e" in words[1] for words in every)
+        signs = {sign for sign, _ in statement.items[1:]}
+        for words, following in zip(every, [*statement.items[1:], None], strict=True):
+            ends = "||" not in signs and (following is not None or errexit)
+            target = next((word for word in words[1:] if _source(start.volume(word))), None)
+            if ends and words[:1] == ["chmod"] and target is not None:
+                message = (
+                    f"chmod changes no file of a ConfigMap or Secret ({target}), whose volume is read-only, and the "
+                    "shell ends there; set defaultMode: 0755, or start the file with bash"
+                )
+                yield list(argv).index(called.text), message, "core/read-only-file", True
+                return
+
+
+def _words(pipeline: trees.Pipeline) -> list[str]:
+    only = pipeline.parts[0] if len(pipeline.parts) == 1 else None
+    return [word.plain or "" for word in only.words] if isinstance(only, trees.Command) else []
+
+
+def _source(volume: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the source of a volume that holds files of objects of the API server, which nobody can change."""
+    return next((volume[member] for member in _MODES if isinstance(volume.get(member), dict)), {})
+
+
+def _lacks_execute(volume: Mapping[str, Any]) -> bool:
+    source = _source(volume)
+    parts = [part for each in loose.items(source, "sources") for part in each.values() if isinstance(part, dict)]
+    listed = [item for each in (source, *parts) for item in loose.items(each, "items")]
+    modes = [source.get("defaultMode") or _MODE, *(each.get("mode") for each in listed)]
+    return bool(source) and not any(mode & _EXECUTE for mode in modes if isinstance(mode, int))
+
+
+def _unreadable(argv: Sequence[str], start: Start) -> Iterator[_Word]:
+    """Yield the first word that is a file which the user of the container may not read."""
+    user = start.context.get("runAsUser")
+    if type(user) is not int or user == 0 or start.context.get("fsGroup") is not None:
+        return
+    for index, word in enumerate(argv[1:_MOST_FILES], start=1):
+        source = _source(start.volume(word))
+        mode = source.get("defaultMode", _MODE)
+        if not source or source.get("sources") or any("mode" in each for each in loose.items(source, "items")):
+            continue
+        of_root = start.context.get("runAsGroup") in (None, 0)
+        if type(mode) is int and not mode & _OTHERS and not (mode & _GROUP and of_root):
+            message = (
+                f"belongs to root with the mode {mode:04o}, and the container runs as user {user}, which may not read "
+                "it; write fsGroup into the securityContext of the pod, or defaultMode: 0444"
+            )
+            yield index, message, "core/unreadable-file", False
+            return
+
+
+def _read_only(start: Start, argv: Sequence[str]) -> str:
+    """Return why what a container with a read-only root starts would stop, "" where it may not."""
+    container, mounted = start.container, start.mounted
+    launch = readings.read(argv).only
+    program = _needing(launch) if launch is not None and not container.get("envFrom") else ""
+    if launch is None or not program:
+        return ""
+    env = [*loose.items(container, "env"), *loose.items(start.own, "env")]
+    logs = "" if launch.launcher is Launcher.VLLM else launch.values.get("log_dir") or _variable(launch, env, _LOGS)
+    named = [logs, *(_variable(launch, env, name) for name in ("TMPDIR", "TEMP", "TMP"))]
+    if any(each is None or "$" in each for each in named) or logs == "/dev/null":
+        return ""
+    folder = container.get("workingDir")
+    writable = [each for each in mounted if not mounts.why_fixed(each, loose.items(start.pod, "volumes"))]
+    folders = [*filter(None, named[1:]), *_FOLDERS, *([str(folder)] if folder else [])]
+    if logs:
+        folders = [posixpath.join(str(folder or ""), logs)]
+    if any(_may_write(each, mounted, writable) for each in folders) or (writable and not folder and not logs):
+        return ""
+    if logs:
+        return f"torchrun cannot make {logs}, the folder of its logs, and stops; mount a volume there"
+    return f"{program} in /tmp when it starts, and nothing can be written; mount an emptyDir there"
+
+
+_LOGS = "PET_LOG_DIR"
+
+
+def _needing(launch: Launch) -> str:
+    """Return what needs a folder, and for what; "" for a launch that may need none."""
+    values = launch.values
+    several = {"multi_gpu", "use_fsdp"} & set(values) or (whole(values.get("num_processes", "")) or 0) > 1
+    if launch.starts_torchrun or (launch.launcher is Launcher.ACCELERATE and several):
+        return "torchrun makes a folder of logs"
+    return "vLLM makes its sockets" if launch.launcher is Launcher.VLLM and launch.target == "serve" else ""
+
+
+def _variable(launch: Launch, env: Sequence[Any], name: str) -> str | None:
+    """Return the value of a variable, "" for none, None for one that only the pod knows."""
+    if name in launch.env:
+        return launch.env[name]
+    entry = pods.find_env(env, name)
+    if entry is None:
+        return ""
+    return None if entry.get("valueFrom") is not None else str(entry.get("value") or "")
+
+
+def _may_write(folder: str, mounted: Sequence[Mapping[str, Any]], writable: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a folder is on a volume that can be written; one that is relative to the image's may be."""
+    found = mounts.holding(posixpath.normpath(folder), mounted)
+    return not folder.startswith("/") or (found is not None and any(found is each for each in writable))
