@@ -11,7 +11,6 @@ import datetime
 import logging
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from muster.audit import record_schema
 from muster.webhook.admission import accounts, answers, decisions, reviews
@@ -38,7 +37,6 @@ class Ending:
         mode: in which it was made.
         framework: whose strategy decided; "none" where there is none.
         picks: shared claims that the job was given, each with the number of its pods.
-        questions: what a dry run asks about the job's pods before it is let in: replicated job, kind and object.
     """
 
     body: str
@@ -47,7 +45,6 @@ class Ending:
     mode: str
     framework: str
     picks: dict[str, int]
-    questions: list[tuple[str, str, dict[str, Any]]] = dataclasses.field(default_factory=list)
 
 
 def end(decision: Decision, started: float) -> Ending:

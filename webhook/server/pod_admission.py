@@ -15,8 +15,7 @@ import itertools
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import orjson
 
@@ -24,32 +23,30 @@ from muster.kube import transports
 from muster.strategies.documents import decoding, names
 from muster.strategies.documents.findings import Finding
 from muster.strategies.trainer import predictions
-from muster.webhook.admission import decisions, reviews
+from muster.webhook.admission import decisions
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Mode, Policy
-from muster.webhook.cluster import dry_runs, kinds, readers
+from muster.webhook.admission.reviews import Request
+from muster.webhook.cluster import dry_runs, readers
 from muster.webhook.cluster.dry_runs import Answer, Question
 from muster.webhook.cluster.overlay import Overlay
 
-__all__ = ["Asked", "DryRuns", "questions"]
+__all__ = ["DryRuns", "is_asked", "questions"]
 
-Asked = tuple[str, str, dict[str, Any]]
-"""The replicated job, the kind and the object of a question, as JSON can hold them."""
-_KINDS = {"Job": kinds.JOB, "Pod": kinds.POD}
 _log = logging.getLogger(__name__)
 _MOST_AT_ONCE, _MOST_ASKED, _MOST_KEPT = 16, 40, 2048  # requests, objects of one job, answers
 _KEPT_FOR, _PAUSE = 30.0, 30.0  # seconds for which an answer is kept, and for which nobody asks after a failure
 
 
-def _is_asked(decision: Decision) -> bool:
+def is_asked(decision: Decision) -> bool:
     """Whether a job is about to be created: the JobSet of a TrainJob was asked for with that TrainJob."""
     request, governor = decision.request, decision.governor
     asked = request.phase == "validate" and request.operation == "CREATE" and decision.verdict == "allowed"
     return asked and decision.mode is not Mode.OFF and governor.owner is None
 
 
-def questions(decision: Decision, cluster: Overlay, policy: Policy) -> Sequence[Asked]:
-    """Return the objects that would be made for a job that is let in; none where its JobSet cannot be predicted.
+def questions(decision: Decision, cluster: Overlay, policy: Policy) -> Sequence[Question]:
+    """Return the objects that would be made for a job; none for one whose JobSet cannot be predicted.
 
     Args:
         decision: of the validating phase.
@@ -57,10 +54,8 @@ def questions(decision: Decision, cluster: Overlay, policy: Policy) -> Sequence[
         policy: the policy in force.
     """
     request, runtime = decision.request, decision.governor.runtime
-    if not _is_asked(decision):
-        return ()
     if request.kind == "JobSet":
-        return _first(dry_runs.questions(request.document, request.namespace))
+        return list(itertools.islice(dry_runs.questions(request.document, request.namespace), _MOST_ASKED))
     if runtime is None or decoding.check(runtime.document):
         return ()
     name, seen = predictions.job_name(request.document), Overlay(cluster)
@@ -74,11 +69,7 @@ def questions(decision: Decision, cluster: Overlay, policy: Policy) -> Sequence[
     )
     with contextlib.suppress(readers.NotCached):
         jobset = dict(decisions.evaluate(made, seen, policy).document)
-    return _first(dry_runs.questions(jobset, request.namespace, runtime, name))
-
-
-def _first(every: Iterable[Question]) -> Sequence[Asked]:
-    return [(each.job, each.kind.name, dict(each.document)) for each in itertools.islice(every, _MOST_ASKED)]
+    return list(itertools.islice(dry_runs.questions(jobset, request.namespace, runtime, name), _MOST_ASKED))
 
 
 class DryRuns:
@@ -106,14 +97,13 @@ class DryRuns:
         self._paused_until = 0.0
         self._told = ""
 
-    async def judge(self, request: reviews.Request, questions: Sequence[Asked]) -> list[Finding]:
-        """Return what the API server refuses of a job; nothing where it is not known in time.
+    async def findings(self, request: Request, asked: Sequence[Question]) -> list[Finding]:
+        """Return what the API server refuses of a job; nothing where that is not known in time.
 
         Args:
-            request: in the validating phase.
-            questions: what is asked, as the function of that name returns it.
+            request: about the job.
+            asked: what is asked, as `questions` returns it.
         """
-        asked = [Question(job, _KINDS[kind], document) for job, kind, document in questions]
         tasks = [asyncio.create_task(self._answer(each, request.namespace)) for each in asked]
         try:
             await asyncio.wait(tasks, timeout=self._seconds) if tasks else None

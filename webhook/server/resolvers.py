@@ -21,7 +21,8 @@ import orjson
 from muster.strategies.documents.findings import Finding
 from muster.webhook.admission import decisions, governors, guards, reviews
 from muster.webhook.admission.policies import Policy
-from muster.webhook.cluster import readers
+from muster.webhook.cluster import kinds, readers
+from muster.webhook.cluster.dry_runs import Question
 from muster.webhook.cluster.overlay import Overlay
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import endings, pod_admission
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 # While no cache can be trusted, an admission fetches all that it reads: namespace, job, runtime, snapshot, claims.
 _MAX_FETCHES = 12
 _LOOK_SECONDS = 0.5
+_ASKED = {kind.served: kind for kind in (kinds.JOB, kinds.POD)}
 
 Fetch = Callable[[readers.Ref], Awaitable[readers.Document | None]]
 
@@ -60,14 +62,18 @@ class Resolver:
     """
 
     def __init__(
-        self, cluster: readers.ClusterReader, fetch: Fetch | None, metrics: Metrics, dry_runs: DryRuns | None = None
+        self,
+        cluster: readers.ClusterReader,
+        fetch: Fetch | None,
+        metrics: Metrics,
+        dry_runs: DryRuns | None = None,
     ) -> None:
         self._cluster = cluster
         self._fetch = fetch
         self._metrics = metrics
+        self._dry_runs = dry_runs
         self._picks = Picks()
         self._forks = Forks()
-        self._dry_runs = dry_runs
 
     async def resolve(self, asked: Asked, deadline: float | None = None, *, large: bool = False) -> Ending:
         """Return the answer; whatever fails ends in the failure mode of the job's namespace and framework.
@@ -99,34 +105,32 @@ class Resolver:
         return governors.known(request, self._cluster)
 
     async def _resolve(self, asked: Asked, overlay: Overlay, *, large: bool) -> Ending:
-        is_apart, found = large, None
+        is_apart = large
+        found: list[Finding] | None = None if self._dry_runs is not None else []
         for _ in range(_MAX_FETCHES):
             self._picks.show(asked.request, overlay)
-            asks = self._dry_runs is not None and found is None
             try:
-                ending = (
-                    await self._apart(asked, overlay, found or (), asks=asks)
-                    if is_apart
-                    else _decided(asked, overlay, found or (), asks=asks)
-                )
+                made = await self._apart(asked, overlay, found) if is_apart else _decided(asked, overlay, found)
             except guards.NotHereError:
                 is_apart = True
             except readers.NotCached as missing:
                 is_apart = True  # what is not cached may be of any size
                 await self._fill(overlay, missing.ref)
             else:
-                if self._dry_runs is not None and ending.questions:
-                    found = await self._dry_runs.judge(asked.request, ending.questions)
+                if made.questions and self._dry_runs is not None:
+                    found = await self._dry_runs.findings(asked.request, made.questions)
                     if found:
                         continue
-                self._picks.note(asked.request, ending.picks)
-                return ending
+                self._picks.note(asked.request, made.ending.picks)
+                return made.ending
         raise readers.ClusterError("the objects that govern this job changed while they were read; try again")
 
-    async def _apart(self, asked: Asked, overlay: Overlay, found: Sequence[Finding], *, asks: bool) -> Ending:
+    async def _apart(self, asked: Asked, overlay: Overlay, found: list[Finding] | None) -> _Made:
         def work() -> bytes:
             try:
-                return orjson.dumps(_decided(asked, overlay, found, asks=asks, alone=True))
+                made = _decided(asked, overlay, found, alone=True)
+                questions = [(each.job, each.kind.served, each.document) for each in made.questions]
+                return orjson.dumps({"ending": made.ending, "questions": questions})
             except readers.NotCached as missing:
                 return orjson.dumps({"missing": [*missing.ref]})
             except BaseException as error:  # noqa: BLE001  # told by its name
@@ -138,7 +142,8 @@ class Resolver:
             raise readers.NotCached(readers.Ref(*answer["missing"]))
         if "failed" in answer:
             raise ForkError(answer["failed"])
-        return Ending(**answer)
+        questions = [Question(job, _ASKED[kind], document) for job, kind, document in answer["questions"]]
+        return _Made(Ending(**answer["ending"]), questions)
 
     async def _failed(self, asked: Asked, cause: str, overlay: Overlay, *, large: bool) -> Ending:
         """Answer by the failure mode, in the mode that memory tells for the job."""
@@ -171,25 +176,31 @@ class Resolver:
         overlay.put(ref, document)
 
 
-def _decided(asked: Asked, overlay: Overlay, found: Sequence[Finding], *, asks: bool, alone: bool = False) -> Ending:
+class _Made(NamedTuple):
+    """An answer, and what the API server is asked before it is given."""
+
+    ending: Ending
+    questions: Sequence[Question]
+
+
+def _decided(asked: Asked, overlay: Overlay, found: list[Finding] | None, *, alone: bool = False) -> _Made:
     """Evaluate; in the process of others, whatever is not Muster's own is not called.
 
     Args:
         asked: the request.
-        overlay: what is known of the cluster.
-        found: what a dry run of the job's pods has found.
-        asks: whether the API server can be asked about them.
-        alone: whether this is a process of its own.
+        overlay: the cluster.
+        found: what the API server said; None where it has not been asked.
+        alone: whether this process is only for this request.
     """
     policy = asked.policy
     if policy.registry.has_plugins and not alone:
         policy = dataclasses.replace(policy, plugin_budget=0.0)
     decision = decisions.evaluate(asked.request, overlay, policy)
     if found:
-        decision = decisions.with_findings(decision, asked.policy, found)
-    questions = pod_admission.questions(decision, overlay, policy) if asks else ()
-    ending = endings.end_surely(decision, asked.policy, asked.started)
-    return dataclasses.replace(ending, questions=list(questions)) if questions else ending
+        decision = decisions.with_findings(decision, policy, found)
+    is_asked = found is None and pod_admission.is_asked(decision)
+    questions = pod_admission.questions(decision, overlay, policy) if is_asked else ()
+    return _Made(endings.end_surely(decision, asked.policy, asked.started), questions)
 
 
 def _given_up(asked: Asked, cause: str, governor: governors.Governor) -> Ending:
