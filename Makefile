@@ -15,7 +15,7 @@ export MUSTER_TRL_PYTHON := $(TRL_VENV)/bin/python
 VLLM_PINS := images/vllm/requirements-cpu.txt
 VLLM_VENV := $(CACHE)/vllm-$(shell cat $(TRL_PINS) $(VLLM_PINS) | cksum | cut -d' ' -f1)
 export MUSTER_VLLM_PYTHON := $(VLLM_VENV)/bin/python
-# kubeflow's SDK asks for an older kubernetes than Muster, so it has a folder of its own; the notebooks run in it too.
+# kubeflow's SDK, whose packages are none of Muster's, has a folder of its own; the notebooks run in it too.
 SDK_VENV := $(CACHE)/sdk-$(shell cksum < requirements/sdk.txt | cut -d' ' -f1)
 export MUSTER_SDK_PYTHON := $(SDK_VENV)/bin/python
 # The Gateway of RL sessions and its engines, over the torch of TRL's folder.
