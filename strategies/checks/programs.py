@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from muster.strategies import shell
 from muster.strategies.documents import loose
-from muster.strategies.launches import launches, syntax, trees
-from muster.strategies.launches.cursors import Unreadable
-from muster.strategies.launches.invocations import invoked
+from muster.strategies.launches import launches
 from muster.strategies.launches.launches import Launcher
 
 __all__ = ["Fault", "Volumes", "check"]
@@ -26,7 +25,6 @@ _MODES = ("configMap", "secret", "projected", "downwardAPI")
 _MODE = 0o644
 _EXECUTE = 0o111
 _LONGEST = 4_096  # characters of a path
-_LONGEST_TEXT = 32_768  # characters of a shell's text
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "umask", "pushd", "eval", "exec", "trap"})
 _PREPARING = frozenset({"pip", "pip3", "apt-get", "apt", "mkdir", "huggingface-cli", "hf", "nvidia-smi"})
@@ -112,16 +110,16 @@ def _dashes(argv: Sequence[str]) -> Iterator[Fault]:
 
 def _changed(argv: Sequence[str], volumes: Volumes, mounts: Sequence[Any]) -> Iterator[Fault]:
     """Report a `chmod` of a file that nobody can change, where the shell ends by its failure."""
-    called = invoked(argv)
-    if called.text is None or "chmod" not in called.text or len(called.text) > _LONGEST_TEXT:
+    called = shell.invoked(argv)
+    if called.text is None or "chmod" not in called.text or len(called.text) > shell.MAX_TEXT:
         return
     try:
-        statements = syntax.parse(called.text).statements
-    except Unreadable:
+        statements = shell.parse(called.text)
+    except shell.Unreadable:
         return
     errexit = "errexit" in called.options
     for statement in statements:
-        every = [_words(pipeline) for _, pipeline in statement.items]
+        every = [shell.plain_words(each.parts[0]) if len(each.parts) == 1 else [] for _, each in statement.items]
         errexit = errexit or any(words[:1] == ["set"] and words[1:2] and "e" in words[1] for words in every)
         signs = {sign for sign, _ in statement.items[1:]}
         for words, following in zip(every, [*statement.items[1:], None], strict=True):
@@ -134,11 +132,6 @@ def _changed(argv: Sequence[str], volumes: Volumes, mounts: Sequence[Any]) -> It
                 )
                 yield list(argv).index(called.text), message, "core/read-only-file", True
                 return
-
-
-def _words(pipeline: trees.Pipeline) -> list[str]:
-    only = pipeline.parts[0] if len(pipeline.parts) == 1 else None
-    return [word.plain or "" for word in only.words] if isinstance(only, trees.Command) else []
 
 
 def _is_of_objects(path: str, volumes: Volumes, mounts: Sequence[Any]) -> bool:

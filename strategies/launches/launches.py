@@ -15,7 +15,7 @@ from enum import Enum
 
 from muster.strategies.launches import tables
 from muster.strategies.launches.options import Table, split
-from muster.strategies.launches.statuses import Loss
+from muster.strategies.shell import Loss
 
 __all__ = ["MAX_WORDS", "SHELLS", "STRICT", "Launch", "Launcher", "parse", "program"]
 

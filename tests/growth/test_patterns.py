@@ -17,7 +17,7 @@ from muster.webhook.doctor import refusals
 _SHORT = "compared with whole values of at most 256 characters"
 _NOT = {
     "strategies/documents/paths.py: _SEGMENT": "a walk over the steps ends where a step cannot be read",
-    "strategies/launches/syntax.py: _ASSIGNMENT": "it is tried where a word begins, and a name ends with its word",
+    "strategies/shell/grammar.py: _ASSIGNMENT": "it is tried where a word begins, and a name ends with its word",
     "strategies/launches/networks.py: _LOOPBACKS": _SHORT,
     "strategies/launches/networks.py: _TWICE": _SHORT,
     "strategies/launches/networks.py: re.compile(f'(?!^)(.*,|=)?s*({_DEVICES}).*')": _SHORT,
@@ -25,7 +25,7 @@ _NOT = {
     "strategies/launches/networks.py: re.compile('[s^=].*|.*,[s^=].*')": _SHORT,
     "strategies/launches/networks.py: re.compile('.*[^=,s].*')": _SHORT,
     "strategies/launches/networks.py: re.compile('(.*,)?s*[^=].*')": _SHORT,
-    "strategies/launches/syntax.py: _NEXT_LINE": "it is tried behind a backslash, and comments are read once",
+    "strategies/shell/grammar.py: _NEXT_LINE": "it is tried behind a backslash, and comments are read once",
     "strategies/launches/written.py: LOOPBACK": "compared with whole texts",
     "webhook/audit/redaction/forms.py: _WRAPPED": "a line break ends each line, and two lines are a match",
     "webhook/audit/redaction/texts.py: re.compile('[^<]+(?=</)')": "it is tried behind a tag, and ends before the next",

@@ -15,7 +15,7 @@ from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import launches, readings
-from muster.strategies.launches.invocations import invoked
+from muster.strategies.shell import invoked
 from muster.webhook.cli.beside import configurations, files, places, saves
 from muster.webhook.cli.beside.files import Seen
 from muster.webhook.cli.beside.inputs import Inputs, items, member
