@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.strategies.launches.launches import Launch, Launcher, program
-from muster.strategies.shell import PREPARING
+from muster.strategies.shell import PROGRAMS
 
 __all__ = ["is_preparation", "is_training", "runs_nothing"]
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_PREPARING_MODULES = _names(
-    """
-        pip ensurepip venv virtualenv site compileall http.server json.tool zipfile tarfile timeit this platform
-        sysconfig torch.utils.collect_env bitsandbytes nltk.downloader spacy wandb xformers.info
-        huggingface_hub.commands.huggingface_cli tensorboard.main py_compile ipykernel build uv
-    """
-)
 _SAYING = frozenset({"-V", "-VV", "--version", "-h", "--help"})
 _SERVERS = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
 
@@ -28,7 +17,7 @@ _SERVERS = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.ap
 def is_preparation(words: Sequence[str]) -> bool:
     """Tell whether a program neither trains nor starts another that does."""
     name = program(words[0])
-    return name in PREPARING and not (name == "find" and any(word.startswith("-exec") for word in words))
+    return name in PROGRAMS["preparing"] and not (name == "find" and any(word.startswith("-exec") for word in words))
 
 
 def runs_nothing(launch: Launch) -> bool:
@@ -36,7 +25,7 @@ def runs_nothing(launch: Launch) -> bool:
     asked = {"help", "version"} & set(launch.values)
     if launch.launcher is Launcher.PYTHON:
         if launch.module:
-            return launch.target in _PREPARING_MODULES
+            return launch.target in PROGRAMS["preparing_modules"]
         return not launch.target and bool(_SAYING & set(launch.head[1:]))
     if launch.launcher in (Launcher.ACCELERATE, Launcher.TUNE, Launcher.FABRIC):
         return not is_training(launch)

@@ -175,7 +175,7 @@ class _Reader:
             self._given(around, words, command)
         elif around.shells and name in ("source", "."):
             self._sourced(words)
-        elif around.shells and name in shell.DECLARING:
+        elif around.shells and name in shell.PROGRAMS["declaring"]:
             self._unseen = True
         elif around.shells and name == "unset":
             self._say("which variables the shell takes away is known only in the pod")

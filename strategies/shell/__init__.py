@@ -9,9 +9,9 @@ What only the pod knows stays in words as a shell, or Kubernetes, writes it: `$(
 
 from __future__ import annotations
 
-from muster.strategies.shell.grammar import DECLARING, parse
+from muster.strategies.shell.grammar import parse
 from muster.strategies.shell.interpreter import run
-from muster.strategies.shell.shell_builtins import PREPARING, Invocation, invoked, printed
+from muster.strategies.shell.shell_builtins import PROGRAMS, Invocation, invoked, printed
 from muster.strategies.shell.shell_commands import BEHIND, Choice, Command, Loss
 from muster.strategies.shell.trees import plain_words
 from muster.strategies.shell.word_expansion import MAX_TEXT, Allowance, Loose, Scope, calculated
@@ -19,9 +19,8 @@ from muster.strategies.shell.word_parser import Unreadable
 
 __all__ = [
     "BEHIND",
-    "DECLARING",
     "MAX_TEXT",
-    "PREPARING",
+    "PROGRAMS",
     "Allowance",
     "Choice",
     "Command",

@@ -11,13 +11,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from muster.strategies.shell import trees
+from muster.strategies.shell.shell_builtins import PROGRAMS
 from muster.strategies.shell.word_parser import Unreadable, WordParser
 
-__all__ = ["DECLARING", "NAME", "READING", "assigned", "parse"]
+__all__ = ["NAME", "assigned", "parse"]
 
 _MAX_COMMANDS = 512
-DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
-READING = frozenset({"read", "mapfile", "readarray", "getopts"})
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]\s]{0,60}\])?(\+?)=")
 _CLOSING = frozenset({"then", "do", "done", "fi", "elif", "else", "esac", "}"})
@@ -68,17 +67,13 @@ class _Parser(WordParser):
 
     def _and_or(self) -> trees.AndOr:
         items = [("", self._pipeline())]
-        while self._looking("&&", "||"):
-            sign = self.text[self.at : self.at + 2]
-            self.at += 2
+        while sign := self._took("&&", "||"):
             self._separators("\n")
             items.append((sign, self._pipeline()))
-        background = self._peek() == "&"
-        if background:
-            self.at += 1
-        elif self._peek() not in ("", "\n", ";", ")", "#"):
+        background = self._took("&")
+        if not background and self._peek() not in ("", "\n", ";", ")", "#"):
             self._fail()
-        return trees.AndOr(tuple(items), background)
+        return trees.AndOr(tuple(items), bool(background))
 
     def _pipeline(self) -> trees.Pipeline:
         start, negated = self.at, False
@@ -89,9 +84,8 @@ class _Parser(WordParser):
         parts = [self._statement()]
         while True:
             self._blanks()
-            if self._peek() != "|" or self._looking("||"):
+            if self._looking("||") or not self._took("|&", "|"):
                 return trees.Pipeline(tuple(parts), negated, self._written(start))
-            self.at += 2 if self._looking("|&") else 1
             self._separators("\n")
             parts.append(self._statement())
 
@@ -109,8 +103,7 @@ class _Parser(WordParser):
     def _compound(self, word: str) -> trees.Statement:
         if self._looking("(("):
             return trees.Arithmetic(assigned(self._parentheses()))
-        if self._peek() == "(":
-            self.at += 1
+        if self._took("("):
             return self._group(")")
         reads: Mapping[str, Callable[[], trees.Statement]] = {
             "{": lambda: self._group("}"),
@@ -133,9 +126,7 @@ class _Parser(WordParser):
 
     def _group(self, end: str) -> trees.Group:
         """Parse what stands behind the sign that begins a group."""
-        body = self.script(end)
-        self._expect(end)
-        return trees.Group(body, self._redirects(), subshell=end == ")")
+        return trees.Group(self._until(end), self._redirects(), subshell=end == ")")
 
     def _if(self) -> trees.Branches:
         arms: list[tuple[trees.Script, trees.Script]] = []
@@ -144,9 +135,8 @@ class _Parser(WordParser):
         while word != "fi":
             start, condition = self.at, trees.Script()
             if word != "else":
-                condition = self.script("then")
-                tests.append(self._written(start))
-                self._expect("then")
+                condition = self._until("then")
+                tests.append(self._written(start).removesuffix("then"))
             arms.append((condition, self.script("elif", "else", "fi")))
             word = self._word_ahead()
             word = word if word in ("elif", "else") else "fi"
@@ -168,22 +158,14 @@ class _Parser(WordParser):
                     words.append(self._word())
                     self._blanks()
         self._separators()
-        body = self._body()
+        self._expect("do")
+        body = self._until("done")
         return trees.Loop((body,), tuple(self._names[start:]), tuple(words), self._redirects())
 
     def _while(self) -> trees.Loop:
         start = len(self._names)
-        bodies = (self.script("do"), self._body())
+        bodies = (self._until("do"), self._until("done"))
         return trees.Loop(bodies, tuple(self._names[start:]), (), self._redirects())
-
-    def _body(self) -> trees.Script:
-        if self._peek() == "{":
-            self.at += 1
-            return self._group("}").body
-        self._expect("do")
-        body = self.script("done")
-        self._expect("done")
-        return body
 
     def _case(self) -> trees.Branches:
         self._blanks()
@@ -198,27 +180,21 @@ class _Parser(WordParser):
             if self._word_ahead() == "esac":
                 self.at += 4
                 return trees.Branches(tuple(arms), self._redirects(), test)
-            self.at += self._peek() == "("
-            more = True
+            more = self._took("(") or "|"
             while more:
                 self._blanks()
                 self._word()
                 self._blanks()
-                more = self._peek() == "|"
-                self.at += more
+                more = self._took("|")
             self._expect(")")
             arms.append(((), self.script("esac")))
-            for end in (";;&", ";;", ";&"):
-                if self._looking(end):
-                    self.at += len(end)
-                    break
+            self._took(";;&", ";;", ";&")
 
     def _named(self) -> trees.Function:
         self._blanks()
         name = self._name()
         self._blanks()
-        if self._looking("()"):
-            self.at += 2
+        self._took("()")
         return self._function(name)
 
     def _function(self, name: str) -> trees.Function:
@@ -230,17 +206,12 @@ class _Parser(WordParser):
 
     def _test(self) -> trees.Arithmetic:
         """Skip a test: it starts nothing."""
-        while True:
-            while self._peek() and self._peek() in " \t\n":
-                self.at += 1
-            if self._word_ahead() == "]]":
-                self.at += 2
-                self._redirects()
-                return trees.Arithmetic()
-            if self._peek() and self._peek() in "()<>&|;":
-                self.at += 1
-            else:
+        while self._word_ahead() != "]]":
+            if not self._took(*" \t\n()<>&|;"):
                 self._word()
+        self.at += 2
+        self._redirects()
+        return trees.Arithmetic()
 
     # -- simple commands
 
@@ -273,7 +244,7 @@ class _Parser(WordParser):
             self._fail()
         made = trees.SimpleCommand(tuple(settings), tuple(words), tuple(redirects), torn or self._torn(start, end))
         self._names.extend(setting.name for setting in settings)
-        if trees.name_of(made) in READING or trees.name_of(made) == "printf":
+        if trees.name_of(made) in PROGRAMS["reading"] | {"printf"}:
             self._names.extend(text for word in words[1:] if (text := word.plain) and NAME.fullmatch(text))
         return made
 
@@ -301,19 +272,17 @@ class _Parser(WordParser):
 
     def _setting(self, words: Sequence[trees.Word]) -> trees.Assignment | None:
         """Parse an assignment, where one may stand."""
-        found = self._take(_ASSIGNMENT) if not words or words[0].plain in DECLARING else None
+        found = self._take(_ASSIGNMENT) if not words or words[0].plain in PROGRAMS["declaring"] else None
         if found is None:
             return None
         name, added, indexed = found[1], bool(found[3]), bool(found[2])
-        if self._peek() != "(":
+        if not self._took("("):
             ends = self._peek() in ("", " ", "\t", "\n", ";", "&", "|", ")", "<", ">")
             return trees.Assignment(name, trees.Word() if ends else self._word(), added, indexed)
-        self.at += 1
         items: list[trees.Word] = []
         while True:
             self._separators("\n")
-            if self._peek() == ")":
-                self.at += 1
+            if self._took(")"):
                 return trees.Assignment(name, trees.Word(), added, indexed, tuple(items))
             if self._peek() in ("", ";", "&", "|", "(", "<", ">"):
                 self._fail()

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from muster.strategies.shell import grammar, trees
-from muster.strategies.shell.shell_builtins import BRIEF, IDLE, is_detached, printed, set_options, unwrapped
+from muster.strategies.shell.shell_builtins import PROGRAMS, is_detached, printed, set_options, unwrapped
 from muster.strategies.shell.shell_commands import BEHIND, Choice, Command, Loss, Place, deciders, names_in
 from muster.strategies.shell.word_expansion import MAX_TEXT, Allowance, Expander, Scope
 from muster.strategies.shell.word_parser import Unreadable
@@ -20,14 +20,10 @@ __all__ = ["run"]
 
 _MAX_EVALS = 4
 _READ_STATUSES = ("$?", "PIPESTATUS", "trap ", "${?")
-_PRINTING = frozenset({"echo", "printf"})
-_READING_TEXTS = frozenset({"xargs", "sh", "bash"})
 _ENVIRONMENTS = ("$(conda ", "$(mamba ", "$(micromamba ", "$(ssh-agent")
 
 
-def run(
-    text: str, scope: Scope, *, allowance: Allowance | None = None, depth: int = 0
-) -> tuple[Sequence[Command], str]:
+def run(text: str, scope: Scope, allowance: Allowance | None = None, depth: int = 0) -> tuple[Sequence[Command], str]:
     """Walk a text.
 
     Args:
@@ -86,9 +82,8 @@ class _Interpreter(Expander):
     def substitute(self, part: trees.Part) -> None:
         """Run the commands of a substitution."""
         place = self._place
-        inside = place.asked().deeper(inner=part.kind == "substitution")
         with self._apart():
-            self._script(part.script, inside)
+            self._script(part.script, place.asked().deeper(inner=part.kind == "substitution"))
         self._place = place
 
     def _emit(self, command: Command) -> None:
@@ -119,12 +114,9 @@ class _Interpreter(Expander):
         choice: Choice | None = None
         for sign, pipeline, inside in place.chained(statement):
             way = None if sure or choice is None else (choice, int(sign == "||"))
-            if sign == "||":
-                self._pipeline(pipeline, inside.deeper(certain=False, failing=sure, way=way))
-                sure = sure or not pipeline.is_test
-            else:
-                self._pipeline(pipeline, inside.deeper(certain=sure, way=way))
-                sure = sure and not pipeline.is_test
+            is_or = sign == "||"
+            self._pipeline(pipeline, inside.deeper(certain=sure and not is_or, failing=sure and is_or, way=way))
+            sure = (sure or not pipeline.is_test) if is_or else (sure and not pipeline.is_test)
             if pipeline.is_test:
                 choice = choice or Choice(frozenset(), 2)
                 choice.names |= self._deciding(pipeline.written)
@@ -134,7 +126,7 @@ class _Interpreter(Expander):
         found = names_in(test)
         for name in found & self.scope.variables.keys():
             value = self.scope.variables[name]
-            found = (found - {name}) | (names_in(value[:240]) if isinstance(value, str) else frozenset())
+            found = (found - {name}) | names_in(value[:240] if isinstance(value, str) else "")
         return found
 
     def _pipeline(self, pipeline: trees.Pipeline, place: Place) -> None:
@@ -153,14 +145,12 @@ class _Interpreter(Expander):
     @contextlib.contextmanager
     def _apart(self) -> Iterator[None]:
         """Run what is inside in a subshell: its variables, and its exit, end with it."""
-        held = self.scope
-        self.allowance.pay("variables", len(held.variables) + len(held.arguments))
-        self.scope = held.inner()
-        try:
-            with contextlib.suppress(_Ended):
-                yield
-        finally:
-            self.scope = held
+        held = self.scope, self._doubt, self._left
+        self.allowance.pay("variables", len(self.scope.variables) + len(self.scope.arguments))
+        self.scope = self.scope.inner()
+        with contextlib.suppress(_Ended):
+            yield
+        self.scope, self._doubt, self._left = held
 
     @contextlib.contextmanager
     def _doubtful(self) -> Iterator[None]:
@@ -168,9 +158,8 @@ class _Interpreter(Expander):
         self.allowance.pay("variables", len(self.scope.variables))
         before = dict(self.scope.variables)
         yield
-        self._forget(
-            [name for name, value in self.scope.variables.items() if name not in before or value != before[name]]
-        )
+        now = self.scope.variables
+        self._forget([name for name in now if name not in before or now[name] != before[name]])
 
     # -- statements
 
@@ -181,7 +170,9 @@ class _Interpreter(Expander):
             case trees.SimpleCommand():
                 self._command(statement, place)
             case trees.Group():
-                self._group(statement, place)
+                self._redirected(statement.redirects)
+                with self._apart() if statement.subshell else contextlib.nullcontext():
+                    self._script(statement.body, place)
             case trees.Branches():
                 self._branches(statement, place)
             case trees.Loop():
@@ -190,16 +181,6 @@ class _Interpreter(Expander):
                 self.functions[statement.name] = statement.body
             case trees.Arithmetic():
                 self._forget(statement.names)
-
-    def _group(self, group: trees.Group, place: Place) -> None:
-        self._redirected(group.redirects)
-        if not group.subshell:
-            self._script(group.body, place)
-            return
-        held = (self._doubt, self._left)
-        with self._apart():
-            self._script(group.body, place)
-        self._doubt, self._left = held
 
     def _branches(self, branches: trees.Branches, place: Place) -> None:
         self._redirected(branches.redirects)
@@ -245,7 +226,7 @@ class _Interpreter(Expander):
         words = [each for word in command.words for each in self.expand(word)]
         self._redirected([each for each in command.redirects if each.here is None])
         stdin = next((self.one(each.here) for each in command.redirects if each.here is not None), None)
-        if (name := trees.name_of(command)) in grammar.DECLARING:
+        if (name := trees.name_of(command)) in PROGRAMS["declaring"]:
             self._declare(name, words[1:], command.settings)
         elif not words:
             for setting in command.settings:
@@ -276,18 +257,18 @@ class _Interpreter(Expander):
         if not words:
             return
         name = words[0]
-        stdin = self._piped if stdin is None and name in _READING_TEXTS else stdin
-        self._piped = printed(words, stdin) if name in _PRINTING else None
+        stdin = self._piped if stdin is None and name in ("xargs", "sh", "bash") else stdin
+        self._piped = printed(words, stdin) if name in ("echo", "printf") else None
         if redirects or name == "tee":
             self._note_files(words, stdin, redirects)
         if name in self.functions and not replaces:
             self._call(self.functions[name], words, place)
         elif not self._builtin(words, place, stdin):
             detached = is_detached(words)
-            if name not in BRIEF and not detached:
+            if name not in PROGRAMS["brief"] and not detached:
                 self._stay()
             self.allowance.pay("variables", len(self.scope.variables))
-            lost = place.lost
+            lost = None if replaces and place.lost and place.lost[0] is not Loss.PIPE else place.lost  # nothing follows
             command = Command(
                 words=tuple(words),
                 env={**self.scope.env(), **prefix},
@@ -297,11 +278,10 @@ class _Interpreter(Expander):
                 inner=place.inner,
                 stdin=stdin,
                 files=self._files,
-                lost=None if lost is None or (replaces and lost[0] is not Loss.PIPE) else lost,  # nothing follows
+                lost=lost,
                 wave=self._wave if self._waiting or self._is_behind else 0,
             )
-            if detached:
-                self._unwaited.append(command)
+            self._unwaited += [command] if detached else ()
             self._emit(command)
         if replaces:
             self._end(place)
@@ -320,10 +300,10 @@ class _Interpreter(Expander):
             self._files = held if text is None or len(text) > MAX_TEXT else {**held, name: text}
 
     def _call(self, body: trees.Statement, words: Sequence[str], place: Place) -> None:
-        arguments, self.scope.arguments = self.scope.arguments, list(words[1:])
+        held, self.scope.arguments = self.scope.arguments, list(words[1:])
         with contextlib.suppress(_Returned):
             self._statement(body, place)
-        self.scope.arguments = arguments
+        self.scope.arguments = held
 
     # -- builtins
 
@@ -347,10 +327,10 @@ class _Interpreter(Expander):
                 self._eval(" ".join(rest), place)
             case "unset":
                 self._unset([word for word in rest if not word.startswith("-")], place)
-            case _ if name in grammar.READING:
+            case _ if name in PROGRAMS["reading"]:
                 self._read(words, stdin)
             case _:
-                return name in IDLE
+                return name in PROGRAMS["idle"]
         return True
 
     def _set(self, words: Sequence[str]) -> None:
@@ -375,14 +355,14 @@ class _Interpreter(Expander):
 
     def _exit(self, words: Sequence[str], place: Place) -> None:
         """End the shell; where it may not end, and would be content, what follows is not certain to run."""
-        code = words[1] if len(words) > 1 else ""
+        code = "".join(words[1:2])
         if place.failing or (code.isdecimal() and int(code[:9]) > 0):
             if place.certain:
                 raise _Ended
-            return
-        if words[0] == "return" and self._is_sure(place):
+        elif words[0] == "return" and self._is_sure(place):
             raise _Returned
-        self._end(place)
+        else:
+            self._end(place)
 
     def _end(self, place: Place) -> None:
         if self._is_sure(place):

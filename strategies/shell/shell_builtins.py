@@ -6,11 +6,13 @@ A script or a list of hosts is often printed by a shell, and then run or read. T
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 
-__all__ = ["BRIEF", "IDLE", "PREPARING", "Invocation", "invoked", "is_detached", "printed", "set_options", "unwrapped"]
+__all__ = ["PROGRAMS", "Invocation", "invoked", "is_detached", "printed", "set_options", "unwrapped"]
 
 _LONG_WITH_VALUE = frozenset({"--rcfile", "--init-file"})
 _ENDING = frozenset({"errexit", "pipefail"})
@@ -21,38 +23,17 @@ _CONVERSION = re.compile(r"%(.)", re.DOTALL)
 _LONGEST = 65_536  # characters of what is printed
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+PROGRAMS: Mapping[str, frozenset[str]] = {
+    table: frozenset(" ".join(lines).split())
+    for table, lines in json.loads(resources.files(__package__).joinpath("programs.json").read_text("utf-8")).items()
+}
+"""Programs, and builtins, by what is known of them.
 
-
-IDLE = _names(
-    """
-        : true false [ test cd pushd popd dirs echo trap ulimit umask alias unalias break continue hash type
-        jobs kill disown bg times enable shopt history pwd compgen complete bind help logout suspend
-    """
-)
-"""Builtins that start nothing and set nothing."""
-BRIEF = _names("date sync nvidia-smi free uptime hostname env ls touch mkdir")
-"""Programs that end at once, so that nothing that runs beside them has time to end."""
-PREPARING = _names(
-    """
-        apk apt apt-get aws awk az base64 basename bc cat chmod chown chgrp cmp column comm conda cp crane curl
-        cut date dd df diff dig dirname dnf dpkg du echo egrep env expr false fgrep file find findmnt fold free
-        fuser gcloud getconf getent gh git git-lfs grep groupadd groups gsutil gunzip gzip hash head hf hostname
-        hostnamectl htop huggingface-cli ibstat ibstatus ibv_devinfo id ifconfig install ip iptables jq kill
-        killall kubectl ldconfig ldd ln locale locale-gen ls lscpu lsmod lsof lspci make mamba md5sum micromamba
-        mkdir mkfifo mktemp modinfo modprobe mount mountpoint mv nc nccl-tests netstat nl nproc nslookup ntpdate
-        numfmt nvcc nvidia-smi nvtop od openssl pgrep pidof ping pip pip3 pipenv pipx pixi pkill poetry printenv
-        printf ps pwd rclone readlink realpath rocm-smi rocminfo rm rmdir rsync rye s3cmd s5cmd scp sed seq
-        service sha256sum shuf sleep sort ss ssh ssh-keygen ssh-keyscan sshd stat stty sync sysctl tac tail tar
-        tee test time timedatectl touch tr tree true truncate tty ulimit umount uname unexpand uniq unlink unzip
-        update-alternatives uptime useradd usermod uv uuidgen vi vmstat wandb wc wget which whoami xz yes yq yum
-        zcat zip zstd dmesg dos2unix hash tput clear iperf3 free lsblk azcopy oras mlflow dvc skopeo pdm hatch
-        ray-dashboard virtualenv ninja cmake gcc g++ cargo npm node-exporter dcgm-exporter dcgmi
-        nvidia-cuda-mps-control nv-hostengine tensorboard
-    """
-)
-"""Programs that neither train nor start another program that does."""
+`idle` ones start nothing and set nothing, `declaring` and `reading` ones set variables, `leaving` ones end the shell or
+a function; `brief` ones end at once, so that nothing beside them has time to end; `succeeding` ones certainly succeed;
+the status of `tests` answers a question; `preparing` ones, and `preparing_modules` of python, neither train nor start
+another program that does.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from muster.strategies.shell import trees
+from muster.strategies.shell.shell_builtins import PROGRAMS
 from muster.strategies.shell.word_parser import Unreadable
 
 __all__ = ["BEHIND", "Choice", "Command", "Loss", "Place", "deciders", "names_in"]
 
 _MAX_DEPTH = 60
-_SUCCEEDING = frozenset({"echo", "printf", "true", ":", "date", "sleep", "sync", "nvidia-smi", "free", "uptime", "pwd"})
-_LEAVING = frozenset({"exit", "return"})
 _READS = re.compile(
     r"(?P<empty>-[nvz]\s+[\"']?)?(?:\$[{(]?\s*(?P<name>[A-Za-z_]\w*)(?P<rest>:?[-+=])?|^(?P<program>hostname)\b)"
 )
@@ -178,7 +177,7 @@ def deciders(script: trees.Script) -> list[trees.AndOr | None]:
     """Return for each statement of a list the one behind it that decides how the list ends: an `exit`, or the last."""
     found: list[trees.AndOr | None] = [None]
     for statement in reversed(script[1:]):
-        leaves = len(statement.items) == 1 and trees.name_of(statement.items[0][1].parts[-1]) in _LEAVING
+        leaves = len(statement.items) == 1 and trees.name_of(statement.items[0][1].parts[-1]) in PROGRAMS["leaving"]
         found.append(statement if found[-1] is None or leaves else found[-1])
     return found[::-1]
 
@@ -200,7 +199,7 @@ def _ends(statement: trees.Statement) -> bool:
     """Whether a statement ends with `exit` or `return`."""
     if isinstance(statement, trees.Group):
         return bool(statement.body) and _ends(statement.body[-1].items[-1][1].parts[-1])
-    return trees.name_of(statement) in _LEAVING
+    return trees.name_of(statement) in PROGRAMS["leaving"]
 
 
 def _success(statement: trees.AndOr) -> str | None:
@@ -216,6 +215,6 @@ def _succeeds(pipeline: trees.Pipeline) -> str | None:
     if isinstance(last, trees.Group):
         return _success(last.body[-1]) if last.body else None
     name, rest = trees.name_of(last), trees.plain_words(last)[1:]
-    if name in _LEAVING:
+    if name in PROGRAMS["leaving"]:
         return f"{name} 0" if rest == ["0"] else None
-    return name if name in _SUCCEEDING or (name == "wait" and not rest) else None
+    return name if name in PROGRAMS["succeeding"] or (name == "wait" and not rest) else None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_TESTS = frozenset(
-    ["test", "[", "grep", "egrep", "which", "type", "false", "command", "hash", "pgrep", "diff", "cmp", "read"]
-)
+from muster.strategies.shell.shell_builtins import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +12,7 @@ class Part:
     """A part of a word.
 
     Attributes:
-        kind: text, variable, default (`${X:-word}`), array (`${X[@]}`), other (another `${...}`), reference (`$(NAME)`,
+        kind: text, variable, default (`${X:-word}`), other (another `${...}`), reference (`$(NAME)`,
             as Kubernetes writes a variable), substitution, process or arithmetic.
         written: the part as it stands in the text; of kind text, what it stands for.
         quoted: whether it stands in quotes, or behind a backslash.
@@ -42,9 +40,8 @@ class Word:
     @property
     def plain(self) -> str | None:
         """The text of a word that holds nothing but text; else None."""
-        if any(part.kind != "text" for part in self.parts):
-            return None
-        return "".join(part.written for part in self.parts)
+        texts = [part.written for part in self.parts if part.kind == "text"]
+        return "".join(texts) if len(texts) == len(self.parts) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +132,7 @@ class Pipeline:
     @property
     def is_test(self) -> bool:
         """Whether it is a question, whose answer decides what runs next."""
-        return self.negated or isinstance(self.parts[-1], Arithmetic) or name_of(self.parts[-1]) in _TESTS
+        return self.negated or isinstance(self.parts[-1], Arithmetic) or name_of(self.parts[-1]) in PROGRAMS["tests"]
 
 
 @dataclass(frozen=True, slots=True)

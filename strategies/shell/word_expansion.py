@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muster.strategies.shell.shell_builtins import PREPARING
+from muster.strategies.shell.shell_builtins import PROGRAMS
 from muster.strategies.shell.trees import Assignment, Part, Statement, Word
 from muster.strategies.shell.word_parser import Unreadable
 
@@ -129,16 +129,12 @@ class Expander(abc.ABC):
         plain = "".join(part.written for part in word.parts if part.kind == "text" and not part.quoted)
         is_list = "{" in plain and "}" in plain and ("," in plain or ".." in plain)
         done = _words(pieces, self.scope.variables.get("IFS", _IFS))
-        if sum(map(len, done)) > MAX_TEXT:
-            raise Unreadable("a word grows longer than Muster reads")
+        _bounded("".join(done), "word")
         return [Loose(each) for each in done] if is_list else done
 
     def one(self, word: Word) -> str:
         """Return the text of an assigned value or a here-document, which is not split."""
-        text = _joined(self._pieces(word.parts))
-        if len(text) > MAX_TEXT:
-            raise Unreadable("a variable grows longer than Muster reads")
-        return text
+        return _bounded(_joined(self._pieces(word.parts)), "variable")
 
     def assign(self, setting: Assignment) -> None:
         """Set a variable."""
@@ -152,10 +148,7 @@ class Expander(abc.ABC):
         elif held is None or isinstance(held, list):
             variables[name] = None
         else:
-            text = held + self.one(setting.value)
-            if len(text) > MAX_TEXT:
-                raise Unreadable("a variable grows longer than Muster reads")
-            variables[name] = text
+            variables[name] = _bounded(held + self.one(setting.value), "variable")
 
     def _pieces(self, parts: Sequence[Part], *, splits: bool = False) -> list[_Piece]:
         """Return what parts become; of a default, whose parts `splits`, also a text without quotes is split."""
@@ -177,15 +170,14 @@ class Expander(abc.ABC):
                 return self._default(part)
             case "substitution":
                 return [self._substitution(part)]
-            case "other" | "array":
-                value = self.scope.variables.get(part.name) if part.kind == "array" else None
-                return [(_each(value, part), False) if isinstance(value, list) else _unseen(part)]
+            case "other":
+                return [_unseen(part)]
             case "arithmetic":
                 result = calculated(part.name, self.scope.variables)
                 written = written if result is None else str(result)
             case "process":
                 self.substitute(part)
-            case "reference" if part.name in self.functions or part.name in PREPARING:
+            case "reference" if part.name in self.functions or part.name in PROGRAMS["preparing"]:
                 return [([f"$( {part.name} )"], split)]  # the shell runs it; any other is put in by Kubernetes
         return [([written], False)]
 
@@ -201,6 +193,8 @@ class Expander(abc.ABC):
             value = _at((scope.name, *scope.arguments), name)
         elif name in scope.variables:
             value = scope.variables[name]
+            if isinstance(value, list) and index in ("@", "*"):
+                return _each(value, part), False
             if isinstance(value, list):
                 value = _at(value, index) if index.isdecimal() else None
             elif index != "0":
@@ -220,12 +214,8 @@ class Expander(abc.ABC):
             value = _scalar(self.scope.variables[name])
         else:
             return [self._kept(part, name)]
-        if value is not None and "$" in value and not _is_surely_something(value):
-            if _REFERENCE.fullmatch(value):
-                return [self._kept(part, value[2:-1])]
-            value = None
-        if value is None:
-            return [self._hidden(part)]
+        if value is None or ("$" in value and not _is_surely_something(value)):
+            return [self._kept(part, value[2:-1] if value is not None and _REFERENCE.fullmatch(value) else "")]
         given = bool(value or not part.operator.startswith(":"))
         if (sign == "+") != given:
             return [([value], not part.quoted)] if sign != "+" else []
@@ -235,21 +225,15 @@ class Expander(abc.ABC):
         return found
 
     def _kept(self, part: Part, name: str) -> _Piece:
-        """Return `${NAME:-word}` for a variable of the container."""
-        sign = part.operator[-1]
-        word = _joined(self._pieces(part.parts, splits=True))
-        text = f"${{{name}{part.operator.replace('=', '-')}{word}}}"
-        if sign == "+" or not _NAME.fullmatch(name) or not _is_balanced(text):
-            return self._hidden(part)
-        if sign == "=":
+        """Return `${NAME:-word}` for a variable of the container; without its name `$NAME`, which is unknown."""
+        text: str | None = None
+        if name:
+            word = _joined(self._pieces(part.parts, splits=True))
+            text = f"${{{name}{part.operator.replace('=', '-')}{word}}}"
+            text = text if part.operator[-1] != "+" and _NAME.fullmatch(name) and _is_balanced(text) else None
+        if part.operator[-1] == "=":
             self.scope.variables[part.name] = text
-        return [text], not part.quoted
-
-    def _hidden(self, part: Part) -> _Piece:
-        """Return what stands for a value that nothing outside the text can tell."""
-        if part.operator.endswith("="):
-            self.scope.variables[part.name] = None
-        return [f"${part.name}"], not part.quoted
+        return [f"${part.name}" if text is None else text], not part.quoted
 
     def _substitution(self, part: Part) -> _Piece:
         if not part.script:
@@ -285,16 +269,14 @@ def _result(tree: ast.expr) -> int:
     if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
         return tree.value
     if isinstance(tree, ast.UnaryOp):
-        inner = _result(tree.operand)
-        return -inner if isinstance(tree.op, ast.USub) else inner
+        return _result(tree.operand) * (-1 if isinstance(tree.op, ast.USub) else 1)
     if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATIONS:
         return _OPERATIONS[type(tree.op)](_result(tree.left), _result(tree.right))
     raise ValueError("no sum")
 
 
 def _divide(left: int, right: int) -> int:
-    whole = abs(left) // abs(right)
-    return whole if (left < 0) == (right < 0) else -whole
+    return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
 
 
 _OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
@@ -308,6 +290,12 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 
 def _scalar(value: Value) -> str | None:
     return (value[0] if value else "") if isinstance(value, list) else value
+
+
+def _bounded(text: str, what: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise Unreadable(f"a {what} grows longer than Muster reads")
+    return text
 
 
 def _at(words: Sequence[str], index: str) -> str:

@@ -17,14 +17,19 @@ REDIRECT = re.compile(r"(?:\d{1,9}|\{[A-Za-z_][A-Za-z0-9_]*\})?(&>>|&>|<<<|<<-|<
 _MAX_DEPTH = 80
 _SHOWN = 240
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
+_COMMENT = re.compile(r"#[^\n]*")
 _AHEAD = re.compile(r"([^\s;&|()<>]{0,12})(?![^ \t\r\n;&|()<>])")
 _REFERENCE = re.compile(r"\$\([A-Za-z_][A-Za-z0-9_]*\)")
 _PLAIN = re.compile(r"[^\s;&|()<>\"'`$\\]+")
 _QUOTED = re.compile(r"[^\"\\$`]+")
 _HERE = re.compile(r"[^\\$`]+")
 _BRACED = re.compile(r"[^}\"'`$\\]+")
+_SINGLE = re.compile(r"'[^']*'")
 _BACKTICKS = re.compile(r"`([^`\\]*(?:\\.[^`\\]*)*)`", re.DOTALL)
-_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\d+|[@*#?$!-]")
+_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\d|[@*#?$!-]")
+_IN_BRACES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\d+|[@*?$-]|[#!](?=\})")
+"""A parameter, which in `${#X}` and `${!X}` is none."""
+_LINE = re.compile(r"[^\n]*\n?")
 _SUBSCRIPT = re.compile(r"\[([^\]\s$\"'`]{0,60})\]")
 _OPERATOR = re.compile(r":?[-=?+]")
 _PARENTHESIS = re.compile(r"[()]")
@@ -51,8 +56,12 @@ class WordParser(abc.ABC):
     def whole(self) -> Script:
         """Parse the whole text."""
         found = self.script()
-        if self.at < len(self.text):
-            self._fail()
+        return found if self.at >= len(self.text) else self._fail()
+
+    def _until(self, end: str) -> Script:
+        """Parse statements up to a `)`, or a word, and step over it."""
+        found = self.script(end)
+        self._expect(end)
         return found
 
     def here(self) -> Word:
@@ -82,10 +91,15 @@ class WordParser(abc.ABC):
             self.at = found.end()
         return found
 
+    def _took(self, *texts: str) -> str:
+        """Step over the first of these texts that stands here, and return it; "" for none."""
+        found = next((text for text in texts if self._looking(text)), "")
+        self.at += len(found)
+        return found
+
     def _expect(self, text: str) -> None:
-        if not self._looking(text):
+        if not self._took(text):
             self._fail()
-        self.at += len(text)
 
     def _blanks(self) -> None:
         self._take(_BLANKS)
@@ -94,16 +108,9 @@ class WordParser(abc.ABC):
         """Skip blanks, comments, ends of lines and single semicolons; here-documents begin behind a line."""
         while True:
             self._blanks()
-            sign = self._peek()
-            if sign == "#":
-                end = self.text.find("\n", self.at)
-                self.at = len(self.text) if end < 0 else end
-            elif sign == "\n":
-                self.at += 1
+            if self._took("\n"):
                 self._heres()
-            elif sign == ";" and ";" in signs and not self._looking(";;", ";&"):
-                self.at += 1
-            else:
+            elif not self._take(_COMMENT) and (self._looking(";;", ";&") or ";" not in signs or not self._took(";")):
                 return
 
     def _deeper(self) -> None:
@@ -165,13 +172,8 @@ class WordParser(abc.ABC):
     def _special(self, parts: list[Part], sign: str, *, quoted: bool) -> None:
         """Parse a quote, a backtick or what begins with a dollar sign."""
         if sign == "'":
-            end = self.text.find("'", self.at + 1)
-            if end < 0:
-                self._fail()
-            parts.append(Part("text", self.text[self.at + 1 : end], quoted=True))
-            self.at = end + 1
-        elif sign == '"' or (self._looking('$"') and not quoted):
-            self.at += len(sign) if sign == '"' else 2
+            parts.append(Part("text", (self._take(_SINGLE) or self._fail())[0][1:-1], quoted=True))
+        elif self._took('"') or (not quoted and self._took('$"')):
             found = self._parts(_QUOTED, quoted=True, escapes='$`\\"', end='"')
             self._expect('"')
             if not found or any(part.name != "@" and part.operator != "@" for part in found):
@@ -192,8 +194,7 @@ class WordParser(abc.ABC):
         """Parse `$(...)`, `<(...)` or `>(...)`."""
         start = self.at
         self.at += 2
-        script = self.script()
-        self._expect(")")
+        script = self._until(")")
         return Part(kind, self.text[start : self.at], quoted, script=script)
 
     def _dollar(self, *, quoted: bool) -> Part:
@@ -214,26 +215,19 @@ class WordParser(abc.ABC):
         if self._looking("(("):
             text = self._parentheses()
             return Part("arithmetic", self.text[start : self.at], quoted, text)
-        named = _PARAMETER.match(self.text, self.at)
+        named = self._take(_PARAMETER)
         name = named[0] if named else ""
-        name = name[:1] if name.isdigit() else name
-        self.at += len(name)
         return Part("variable" if name else "text", f"${name}", quoted, name)
 
     def _braced(self, *, quoted: bool) -> Part:
         """Parse `${...}`."""
         start = self.at
         self.at += 2
-        found = _PARAMETER.match(self.text, self.at)
+        found = self._take(_IN_BRACES)
         name = found[0] if found else ""
-        if name in ("#", "!") and self.text[self.at + 1 : self.at + 2] != "}":
-            name = ""  # ${#X} and ${!X}
-        self.at += len(name)
         index = self._take(_SUBSCRIPT) if name else None
         operator = self._take(_OPERATOR) if name and index is None else None
         kind = "default" if operator is not None else "variable" if name and self._peek() == "}" else "other"
-        if index is not None and kind == "variable" and index[1] in ("@", "*"):
-            kind = "array"
         parts = self._parts(_BRACED, quoted=quoted, literal="'", end="}")
         self._expect("}")
         sign = operator[0] if operator else index[1] if index else ""
@@ -257,12 +251,11 @@ class WordParser(abc.ABC):
     def _redirects(self) -> tuple[Redirect, ...]:
         """Parse the redirections behind a compound command."""
         found: list[Redirect] = []
-        while True:
-            self._blanks()
-            redirect = self._redirect()
-            if redirect is None:
-                return tuple(found)
+        self._blanks()
+        while (redirect := self._redirect()) is not None:
             found.append(redirect)
+            self._blanks()
+        return tuple(found)
 
     def _redirect(self) -> Redirect | None:
         found = self._take(REDIRECT)
@@ -286,9 +279,7 @@ class WordParser(abc.ABC):
         for redirect, delimiter, literal, tabs in pending:
             lines: list[str] = []
             while self.at < len(self.text):
-                end = self.text.find("\n", self.at)
-                line = self.text[self.at : len(self.text) if end < 0 else end]
-                self.at = len(self.text) if end < 0 else end + 1
+                line = (self._take(_LINE) or self._fail())[0].removesuffix("\n")
                 line = line.lstrip("\t") if tabs else line
                 if line == delimiter:
                     break
