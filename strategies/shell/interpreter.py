@@ -240,8 +240,7 @@ class _Interpreter(Expander):
         flags = "".join(word for word in words if word.startswith("-"))
         for setting in settings:
             self.assign(setting)
-            value = self.scope.variables[setting.name]
-            if "i" in flags and not (isinstance(value, str) and value.isdecimal()):
+            if "i" in flags and not str(self.scope.variables[setting.name]).isdecimal():
                 self.scope.variables[setting.name] = None  # the shell computes it
         if (name == "export" or "x" in flags) and "n" not in flags:
             self.scope.exported.update((setting.name for setting in settings), words)

@@ -29,14 +29,10 @@ _OF_PODS = re.compile(r"PET_NODE_RANK|JOB_COMPLETION_INDEX|HOSTNAME")
 class Loss(Enum):
     """How the status of a command is lost."""
 
-    PIPE = "pipe"
-    """It is not the last command of a pipe, and the shell runs without `pipefail`."""
-    OR = "or"
-    """What follows `||` succeeds."""
-    NEXT = "next"
-    """The shell goes on, and the last command that it runs succeeds."""
-    LEFT = "left"
-    """It runs in the background, and the shell ends without waiting for it."""
+    PIPE = "pipe"  # it is not the last command of a pipe, and the shell runs without `pipefail`
+    OR = "or"  # what follows `||` succeeds
+    NEXT = "next"  # the shell goes on, and the last command that it runs succeeds
+    LEFT = "left"  # it runs in the background, and the shell ends without waiting for it
 
 
 @dataclass(slots=True, eq=False)

@@ -373,8 +373,7 @@ def _words(pieces: Iterable[_Piece], separators: Value) -> list[str]:
 
 
 def _split(text: str, separators: Value) -> list[str]:
-    if separators == _IFS:
+    if separators == _IFS or not text:
         return _fields(text)
-    if isinstance(separators, str) and not set(separators) & set(text):
-        return [text] if text else []
-    return [Loose(text)] if text else []  # another IFS: the text splits at other signs
+    is_one = isinstance(separators, str) and not set(separators) & set(text)
+    return [text if is_one else Loose(text)]  # another IFS: the text splits at other signs
