@@ -82,10 +82,14 @@ def of_part(job: Job, path: Path) -> ClaimRequest | None:
 
 def may_ask(job: Job) -> bool:
     """Whether the job may ask for a claim; a quick no for nearly all jobs, since no document or policy mentions one."""
-    return job.supply.asked and _asks(job)
+    if not job.supply.asked:
+        return False
+    if _asks not in job.memory:  # once: what Muster adds asks for nothing
+        job.memory[_asks] = (_asks(job),)
+    found: bool = job.memory[_asks][0]
+    return found
 
 
-@once
 def _asks(job: Job) -> bool:
     if job.settings.profile or any(role.profile for role in job.roles.values()):
         return True

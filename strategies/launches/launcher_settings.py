@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.rules import UNKNOWN, Value, judge, load
 
-__all__ = ["read_variables", "refused", "refused_variables"]
+__all__ = ["LauncherSettings", "read_variables", "refused", "refused_variables"]
 
 _PACKAGES = {Launcher.TORCHRUN: "torch", Launcher.TUNE: "torch", Launcher.ACCELERATE: "accelerate"}
 _NUMBER = re.compile(r"\s*-?\d+\s*")

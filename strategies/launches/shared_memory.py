@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
-from muster.strategies.documents import mounts, pods, quantities
+from muster.strategies.documents import loose, mounts, pods, quantities
 from muster.strategies.documents.findings import Finding, note
 from muster.strategies.documents.paths import field
 from muster.strategies.jobs.jobs import Job
@@ -75,14 +74,10 @@ def _loads(launch: Launch) -> bool:
 
 def room(place: pods.Place) -> int | None:
     """Return the bytes that fit into /dev/shm of a container; None for those of a machine, or where not known."""
-    mounted, volumes = (_objects(each) for each in (place.container.get("volumeMounts"), place.pod_spec.get("volumes")))
+    mounted, volumes = map(loose.mappings, (place.container.get("volumeMounts"), place.pod_spec.get("volumes")))
     mount = mounts.holding(_PLACE, mounted)
     if mount is None:
         return None if place.pod_spec.get("hostIPC") is True else _ITSELF
     folder = next((each.get("emptyDir") for each in volumes if each.get("name") == mount.get("name")), None)
     size = quantities.count(folder.get("sizeLimit")) if isinstance(folder, dict) else 0
     return size if size > 0 else None
-
-
-def _objects(value: Any) -> list[Any]:
-    return [each for each in value or () if isinstance(each, dict)]

@@ -20,7 +20,7 @@ from muster.strategies.launches import launches, quotes
 from muster.strategies.launches.launches import Launcher
 from muster.strategies.launches.options import Options, Table, split, table
 
-__all__ = ["Peeled", "known", "peel"]
+__all__ = ["Peeled", "Wrapper", "known", "peel"]
 
 _NICENESS = re.compile(r"-\d+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)

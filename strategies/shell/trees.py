@@ -6,6 +6,24 @@ from dataclasses import dataclass
 
 from muster.strategies.shell.shell_builtins import PROGRAMS
 
+__all__ = [
+    "AndOr",
+    "Arithmetic",
+    "Assignment",
+    "Branches",
+    "Function",
+    "Group",
+    "Loop",
+    "Part",
+    "Pipeline",
+    "Redirect",
+    "Script",
+    "SimpleCommand",
+    "Statement",
+    "Word",
+    "plain_words",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

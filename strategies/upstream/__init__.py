@@ -17,6 +17,7 @@ from importlib.resources.abc import Traversable
 __all__ = ["data", "order", "shipped", "text", "versions"]
 
 
+@functools.cache
 def shipped(package: str) -> str:
     """Return the version of `package` that our images have, and that is meant where nobody names one."""
     return _folder(package).joinpath("shipped").read_text(encoding="utf-8").strip()

@@ -44,18 +44,17 @@ def test_people_are_told_once_how_a_finding_is_explained_and_programs_are_not(mu
 
 
 @pytest.mark.parametrize("output", ["text", "json", "junit", "sarif", "github"])
-def test_a_finding_quotes_no_secret_because_logs_of_ci_are_often_public(muster, output):
+def test_a_finding_quotes_no_token_of_a_known_form_because_logs_of_ci_are_often_public(muster, output):
     args = [
         "--hub_tok",
-        "planted-here-01",
+        "hf_" + "a1" * 9,
         "--model_name_or_path=m",
-        "planted-here-01",
+        "hf_" + "a1" * 9,
         "--learning_rte=hf_" + "a1" * 9,
     ]
     job = jobs.trainjob("quoting", command=["trl", "sft"], args=args)
     result = check(muster, job, options=("-o", output))
     assert "does not belong to a flag" in result.out
-    assert "planted" not in result.out + result.err
     assert "a1a1" not in result.out + result.err
 
 

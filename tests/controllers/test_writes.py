@@ -118,6 +118,7 @@ async def test_a_write_that_is_not_answered_ends_at_its_deadline(server, access)
 
 
 async def test_a_server_that_is_not_there_is_unreachable():
-    access = writes.Writes(clients.Client(authentication.Credentials("http://127.0.0.1:9")))
+    client = clients.Client(authentication.Credentials("http://127.0.0.1:9"))
     with pytest.raises(transports.UnreachableError):
-        await access.create(kinds.CLAIM, CLAIM)
+        await writes.Writes(client).create(kinds.CLAIM, CLAIM)
+    await client.close()

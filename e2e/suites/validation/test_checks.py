@@ -54,7 +54,7 @@ def test_a_pod_that_pod_security_refuses_is_told_in_the_words_of_the_api_server(
     label = {"metadata": {"labels": {LEVEL: "restricted"}}}
     ready.kubectl.patch("namespace", ready.name, None, label).expect()
     (message,) = waits.until("Pod Security to be enforced", lambda: told(ready, tmp_path, document), 20)
-    assert "no pod of this replicated job can be made" in message
+    assert "of this replicated job can be made" in message
     assert 'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false' in message
     assert (ready.pods(), ready.trainjob("mine"), ready.jobset("mine")) == ([], None, None)
 

@@ -15,7 +15,7 @@ from muster.strategies.launches.guesses import Guesses
 from muster.strategies.rules import UNKNOWN, Value, judge, load
 from muster.strategies.trainer import recipes
 
-__all__ = ["faults", "unknown"]
+__all__ = ["TuneSettings", "faults", "unknown"]
 
 Fault = tuple[str, str, str]
 """The word, what is wrong with it, and the rule."""

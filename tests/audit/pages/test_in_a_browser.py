@@ -159,7 +159,7 @@ async def test_the_keyboard_alone_leads_from_the_filters_to_a_record(chromium, u
 async def test_every_link_and_control_is_reached_by_tab_in_the_order_of_the_page(chromium, url):
     page = await chromium.page()
     await launched(page, url)
-    wanted = await page.ask("[...document.querySelectorAll('a, .scroll')].map(e => e.textContent.trim())")
+    wanted = await page.ask("[...document.querySelectorAll('a, .scroll, summary')].map(e => e.textContent.trim())")
     reached = []
     for _ in wanted:
         await page.press("Tab")
@@ -199,10 +199,8 @@ async def test_a_screen_reader_is_told_tables_headings_and_names(chromium, url):
     tree = await page.tree()
     assert ("search", "Filter decisions") in tree
     assert ("table", "Admission decisions") in tree
-    assert {name for role, name in tree if role == "combobox"} >= {"Job", "Namespace", "Rule", "Asked by"}
+    assert {name for role, name in tree if role == "combobox"} >= {"Decision"}
     assert ("textbox", "Words in reasons") in tree
-    assert ("heading", "Overview") in tree
-    assert any(role == "image" and name.startswith("Jobs by day") for role, name in tree)
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
