@@ -25,13 +25,13 @@ from typing import Any
 
 import orjson
 from aiohttp import web
-from muster.webhook.server.listeners import Listener
 
 from bench import figures, pairs, reviews
 from bench.peers import changes
 from muster.audit import sinks, writer
 from muster.certs import authorities, leaves, materials, stores
 from muster.webhook.admission.policies import Policy
+from muster.webhook.listening.listeners import Listener
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import handlers
 from muster.webhook.server.resolvers import Resolver

@@ -23,7 +23,7 @@ __all__ = ["Work", "anys", "counted", "empties", "imported", "isinstances", "lin
 
 ROOT = Path(__file__).parents[1]
 _ROOMS = ("webhook", "strategies", "certs", "audit", "kube", "muster")
-_DECODER: tuple[str, ...] = ()
+_DECODER = ("strategies/documents/decoding.py", "webhook/kubeyaml/")
 """Folders and files, relative to the root, in which documents are decoded: their checks of shapes are their work."""
 _UNNAMED = ("__init__", "__main__", "conftest")
 _SHAPES = frozenset({"dict", "list", "Mapping", "str"})

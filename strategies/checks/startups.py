@@ -8,10 +8,10 @@ them readable for the group of the pod (kubernetes `pkg/volume/util/atomic_write
 (`pkg/kubelet/kuberuntime/security_context_others.go` verifyRunAsNonRoot); the Dockerfiles of `_OF_ROOT` name no USER.
 
 torchrun makes a folder in the temporary directory before it starts anything, unless `--log-dir` names another or
-/dev/null (torch 2.13 `distributed/elastic/multiprocessing/api.py` DefaultLogsSpecs). The temporary directory is the
+/dev/null (torch `distributed/elastic/multiprocessing/api.py` DefaultLogsSpecs). The temporary directory is the
 first that can be written of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the working directory (CPython `tempfile`).
-`accelerate launch` of several processes is a torchrun (accelerate 1.15 `commands/launch.py`). vLLM asks for the
-temporary directory whatever VLLM_RPC_BASE_PATH says (vllm 0.31 `envs.py`).
+`accelerate launch` of several processes is a torchrun (accelerate `commands/launch.py`). vLLM asks for the
+temporary directory whatever VLLM_RPC_BASE_PATH says (vllm `envs.py`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from muster.strategies import shell
 from muster.strategies.checks import image_references
 from muster.strategies.documents import loose, mounts, pods
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.quantities import whole
-from muster.strategies.launches import launches, readings, syntax, trees
-from muster.strategies.launches.cursors import Unreadable
-from muster.strategies.launches.invocations import invoked
+from muster.strategies.launches import launches, readings
 from muster.strategies.launches.launches import Launch, Launcher
 
 __all__ = ["ROOT", "Fault", "Start", "faults", "is_root"]
@@ -43,7 +42,7 @@ _ONE_WORD = (
 )
 _MODES = ("configMap", "secret", "projected", "downwardAPI")
 _MODE, _EXECUTE, _OTHERS, _GROUP = 0o644, 0o111, 0o004, 0o040
-_LONGEST, _LONGEST_WORD, _LONGEST_TEXT = 4_096, 200, 32_768  # characters of a path, a first word, a shell's text
+_LONGEST, _LONGEST_WORD = 4_096, 200  # characters of a path, a first word
 _MOST, _MOST_FILES = 256, 64  # words
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "umask", "pushd", "eval", "exec", "trap"})
@@ -182,16 +181,16 @@ def _words_of(argv: Sequence[str], start: Start) -> Iterator[_Word]:
 
 def _changed(argv: Sequence[str], start: Start) -> Iterator[_Word]:
     """Report a `chmod` of a file that nobody can change, where the shell ends by its failure."""
-    called = invoked(argv)
-    if called.text is None or "chmod" not in called.text or len(called.text) > _LONGEST_TEXT:
+    called = shell.invoked(argv)
+    if called.text is None or "chmod" not in called.text or len(called.text) > shell.MAX_TEXT:
         return
     try:
-        statements = syntax.parse(called.text).statements
-    except Unreadable:
+        statements = shell.parse(called.text)
+    except shell.Unreadable:
         return
     errexit = "errexit" in called.options
     for statement in statements:
-        every = [_words(pipeline) for _, pipeline in statement.items]
+        every = [shell.plain_words(each.parts[0]) if len(each.parts) == 1 else [] for _, each in statement.items]
         errexit = errexit or any(words[:1] == ["set"] and words[1:2] and "e" in words[1] for words in every)
         signs = {sign for sign, _ in statement.items[1:]}
         for words, following in zip(every, [*statement.items[1:], None], strict=True):
@@ -204,11 +203,6 @@ def _changed(argv: Sequence[str], start: Start) -> Iterator[_Word]:
                 )
                 yield list(argv).index(called.text), message, "core/read-only-file", True
                 return
-
-
-def _words(pipeline: trees.Pipeline) -> list[str]:
-    only = pipeline.parts[0] if len(pipeline.parts) == 1 else None
-    return [word.plain or "" for word in only.words] if isinstance(only, trees.Command) else []
 
 
 def _source(volume: Mapping[str, Any]) -> Mapping[str, Any]:

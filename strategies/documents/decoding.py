@@ -20,7 +20,7 @@ from muster.strategies.documents.paths import Path
 __all__ = ["Decoded", "check", "decode"]
 
 _MOST = 50  # each misfit costs one more pass over the document
-_FAULT = re.compile(r"Expected `([^`|]+)[^`]*`, got `(\w+)`(?: - at `(.*)`)?", re.DOTALL)
+_FAULT = re.compile(r"Expected `(\w+)(?: \| \w+)*`, got `\w+`(?: - at `(.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _WORDS = {"str": "a string", "int": "an integer", "bool": "true or false", "object": "an object", "array": "a list"}
 _EMPTY: Mapping[str, Any] = {"str": "", "int": 0, "bool": False, "object": {}, "array": []}
@@ -72,8 +72,8 @@ def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
             found = _FAULT.fullmatch(str(fault))
             if found is None:
                 raise
-            expected, path = found[1].strip(), _place(left, found[3] or "$")
-            if kind not in _RUNTIMES or not (found[3] or "").endswith("[...]"):
+            expected, path = found[1], _place(left, found[2] or "$")
+            if kind not in _RUNTIMES or not (found[2] or "").endswith("[...]"):
                 misfits.append(_misfit(document, path, expected))
             if not path:
                 return Decoded(None, misfits)

@@ -450,7 +450,7 @@ class RuntimePatch(_Object, frozen=True):
 
 
 class PodTemplateOverride(_Object, frozen=True):
-    """`spec.podTemplateOverrides[]` (Trainer 2.1 and 2.2)."""
+    """`spec.podTemplateOverrides[]`, as older Trainers have it."""
 
     target_jobs: tuple[Named, ...] = ()
     metadata: TemplateMeta = TemplateMeta()
@@ -458,7 +458,7 @@ class PodTemplateOverride(_Object, frozen=True):
 
 
 class PodSpecOverride(PodSpec, frozen=True):
-    """`spec.podSpecOverrides[]` (Trainer 2.0)."""
+    """`spec.podSpecOverrides[]`, as still older Trainers have it."""
 
     target_jobs: tuple[Named, ...] = ()
 

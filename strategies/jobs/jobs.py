@@ -119,7 +119,11 @@ class Job:
         """
         if self.kind == "TrainJob":
             return self.runtime.trainer if self.runtime else None
-        return self._every[self.part] if self.parts.places else None
+        if not self.parts.places:
+            return None
+        return (
+            self._every[self.part] if self.parts.together else pods.place(self.document, *self.parts.places[self.part])
+        )
 
     @property
     def is_untold(self) -> bool:

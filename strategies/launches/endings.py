@@ -16,7 +16,7 @@ from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import endless, quotes, sites
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
-from muster.strategies.launches.statuses import Loss
+from muster.strategies.shell import Loss
 
 __all__ = ["check"]
 

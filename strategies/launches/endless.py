@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from muster.strategies import shell
 from muster.strategies.documents import pods
 from muster.strategies.jobs.jobs import Job, once
-from muster.strategies.launches import launches, shells
-from muster.strategies.launches.commands import Command
-from muster.strategies.launches.invocations import invoked
-from muster.strategies.launches.words import Scope
+from muster.strategies.launches import launches
+from muster.strategies.shell import Command, Scope
 
 __all__ = ["Reader", "never_ends", "of_job", "runs_for_ever"]
 
@@ -59,13 +58,12 @@ def never_ends(container: pods.Container) -> bool:
     """Whether the program of a container certainly never ends by itself; a shell's text is read."""
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     if words and launches.program(words[0]) in launches.SHELLS:
-        called = invoked(words)
+        called = shell.invoked(words)
         if called.text is None or "trap" in called.text or "kill" in called.text:
             return False
         if _is_loop(called.text):
             return True
-        found: list[Command] = []
-        why = shells.walk(called.text, Scope(), found.append)
+        found, why = shell.run(called.text, Scope())
         if _waits_for_a_server(called.text, found):
             return not why
         words = list(found[-1].words) if found and not why and found[-1].certain else []

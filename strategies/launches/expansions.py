@@ -1,7 +1,7 @@
 """Expansions: what becomes of a reference to a variable of the container, as far as the documents of a job tell.
 
 A launch holds `$(NAME)` for a variable, and `${NAME:-word}` for one with a default
-(`muster.strategies.launches.words`). Both mean the container's env, also where the shell has changed the variable
+(`muster.strategies.shell`). Both mean the container's env, also where the shell has changed the variable
 since.
 """
 
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from muster.strategies.documents import names
-from muster.strategies.documents.quantities import whole
+from muster.strategies.shell import calculated
 
 __all__ = ["compute", "expand", "resolve", "resolve_own", "take_defaults"]
 
@@ -61,30 +61,15 @@ def compute(text: str, env: Mapping[str, str | None]) -> str:
     """Replace each `$((A * 4))` of whole numbers and of variables whose values are known; others stay as they are."""
     if "$((" not in text:
         return text
-    return _ARITHMETIC.sub(lambda found: _computed(found[1], env) or found[0], text)
 
+    def known(found: re.Match[str]) -> str:
+        value = calculated(found[1], env)
+        return found[0] if value is None or value < 0 else str(value)
 
-def _computed(body: str, env: Mapping[str, str | None]) -> str | None:
-    """Return the value of sums of products, as a shell computes it from the left; None where it is not known."""
-    words = _OPERAND.sub(r" \1 ", body).split()
-    numbers = [whole(word if word.isdecimal() else env.get(word) or "") for word in words[::2]]
-    if len(words) % 2 == 0 or None in numbers or not {*words[1::2]} <= _OPERATORS:
-        return None
-    total, factor = 0, numbers[0] or 0
-    for operator, number in zip(words[1::2], numbers[1:], strict=True):
-        right = number or 0
-        if operator == "/" and not right:
-            return None
-        if operator in "+-":
-            total, factor = total + factor, right if operator == "+" else -right
-        else:
-            factor = factor * right if operator == "*" else factor // right
-    return str(total + factor) if total + factor >= 0 else None
+    return _ARITHMETIC.sub(known, text)
 
 
 _ARITHMETIC = re.compile(r"\$\(\(([^()]{1,120})\)\)")
-_OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*|[-+*/])\}?")
-_OPERATORS = frozenset("+-*/")
 
 
 def take_defaults(text: str, env: Mapping[str, str | None]) -> tuple[str, frozenset[str]]:

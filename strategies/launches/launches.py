@@ -18,7 +18,7 @@ from typing import Required, TypedDict, cast
 
 from muster.strategies import upstream
 from muster.strategies.launches.options import Table, split, table
-from muster.strategies.launches.statuses import Loss
+from muster.strategies.shell import Loss
 
 __all__ = ["MAX_WORDS", "SHELLS", "STRICT", "TRL_FLAGS", "Launch", "Launcher", "parse", "program"]
 

@@ -15,16 +15,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from muster.strategies.launches import launches, quotes, shells, spawns, wrappers
+from muster.strategies import shell
+from muster.strategies.launches import launches, quotes, spawns, wrappers
 from muster.strategies.launches.accelerate_files import DEFAULT_PLACE
-from muster.strategies.launches.allowances import Allowance
-from muster.strategies.launches.commands import BEHIND, Choice, Command
-from muster.strategies.launches.invocations import Invocation, invoked
 from muster.strategies.launches.launches import SHELLS, Launch, Launcher
 from muster.strategies.launches.options import split, table
 from muster.strategies.launches.programs import is_preparation, is_training, runs_nothing
-from muster.strategies.launches.statuses import Loss
-from muster.strategies.launches.words import Loose, Scope
+from muster.strategies.shell import BEHIND, Allowance, Choice, Command, Invocation, Loose, Loss, Scope, invoked
 
 __all__ = ["FILES", "Reading", "read"]
 
@@ -178,7 +175,7 @@ class _Reader:
             self._given(around, words, command)
         elif around.shells and name in ("source", "."):
             self._sourced(words)
-        elif around.shells and name in shells.DECLARING:
+        elif around.shells and name in shell.PROGRAMS["declaring"]:
             self._unseen = True
         elif around.shells and name == "unset":
             self._say("which variables the shell takes away is known only in the pod")
@@ -277,11 +274,12 @@ class _Reader:
             options=called.options,
         )
 
-        def emit(command: Command) -> None:
+        commands, why = shell.run(text, scope, allowance=self._allowance, depth=around.shells)
+        for command in commands:
             command.certain = command.certain and outer.certain
             command.ways = (*outer.ways, *command.ways)
             command.lost = command.lost or outer.lost
-            command.around = outer
+            command.wave = command.wave or outer.wave
             inside = replace(
                 around,
                 env=command.env,
@@ -294,7 +292,6 @@ class _Reader:
             )
             self.command(inside, command.words, command)
 
-        why = shells.walk(text, scope, emit, allowance=self._allowance, depth=around.shells)
         if why:
             self._say(why)
 
@@ -309,8 +306,8 @@ class _Reader:
             replace(
                 launch,
                 certain=command.certain,
-                lost=command.all_lost,
-                wave=command.all_wave,
+                lost=command.lost,
+                wave=command.wave,
                 chosen=frozenset().union(*(deciding.get(choice, ()) for choice, _ in command.ways))
                 if launch.launcher not in _REMOTE
                 else frozenset(),

@@ -56,17 +56,6 @@ def test_every_other_edit_is_the_apis_to_judge(change):
     }
 
 
-@pytest.mark.parametrize("members", [{"numNodes": 0}, {"command": ["other"]}])
-def test_of_what_the_api_server_refuses_is_said_what_to_do_instead(members):
-    new = copy.deepcopy(WITH)
-    new["spec"]["trainer"].update(members)
-    answer = validated(new, WITH, RUNTIME)
-    (warning,) = answer["warnings"]
-    assert answer["allowed"]
-    assert f"spec.trainer.{next(iter(members))}" in warning
-    assert "delete the job and create it again" in warning
-
-
 def test_a_job_that_is_being_deleted_is_let_go():
     new = copy.deepcopy(WITHOUT)
     new["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"

@@ -23,7 +23,7 @@ from muster.webhook.admission.policies import Mode, Policy
 from muster.webhook.notices import denials
 from muster.webhook.notices.reports import outcomes
 from muster.webhook.pages import filters, list_page, log_places, log_scan, record_page, record_seal
-from muster.webhook.server import handlers
+from muster.webhook.server import endings, handlers
 from tests.support import acmes, admissions, jobs
 
 WORD = "Zq7xPlanted8Secret"  # a secret that only its name, its flag or its place tells
@@ -243,7 +243,8 @@ def listed(sealed):
 def counted(decision):
     """The metrics of a service that has answered one review."""
     counts = metrics.Metrics()
-    handlers.Admission._count(types.SimpleNamespace(_metrics=counts), decision, 0.001)
+    ending = endings.end(decision, 0.0)
+    handlers.Admission._count(types.SimpleNamespace(_metrics=counts), decision.request, ending, 0.001)
     return counts.render().decode()
 
 

@@ -43,14 +43,14 @@ def what_has_many_errors_is_not_answered(plant):
 
 def an_update_of_nodes_raises(plant):
     """An exception in the check of an update is answered by the failure mode."""
-    check = decisions.check_immutable
+    check = decisions.check_update
 
-    def raising(old, new):
-        for each in check(old, new):
+    def raising(kind, old, new):
+        for each in check(kind, old, new):
             raise KeyError(each.field)
         return ()
 
-    plant(decisions, "check_immutable", raising)
+    plant(decisions, "check_update", raising)
 
 
 def an_error_comes_without_its_rule(plant):
@@ -189,14 +189,14 @@ def each_error_repeats_all_others(plant):
 
 def each_value_is_compared_with_each_other(plant):
     """A check is quadratic in the number of values."""
-    check = decisions.shapes.check
+    check = decisions.decoding.check
 
     def slow(document, kind):
         every = [key for _, key in mutations.places(document)]
         assert sum(one == other for one in every for other in every) >= 0
         return check(document, kind)
 
-    plant(decisions.shapes, "check", slow)
+    plant(decisions.decoding, "check", slow)
 
 
 # The invariant that each breaks, and a piece of what is said about it.

@@ -98,7 +98,8 @@ def _modules() -> Iterator[tuple[str, ast.Module, _Reader]]:
         if "re." not in source or path.name == "__main__.py":
             continue
         reader = _Reader(
-            place, importlib.import_module(place.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+            place,
+            importlib.import_module(f"muster.{place.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"),
         )
         tree = ast.parse(source)
         reader.visit(tree)

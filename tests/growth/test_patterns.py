@@ -17,7 +17,7 @@ from muster.webhook.doctor import dry_run_probe
 _SHORT = "compared with whole values of at most 256 characters"
 _NOT = {
     "strategies/documents/paths.py: _SEGMENT": "a walk over the steps ends where a step cannot be read",
-    "strategies/launches/syntax.py: _ASSIGNMENT": "it is tried where a word begins, and a name ends with its word",
+    "strategies/shell/grammar.py: _ASSIGNMENT": "it is tried where a word begins, and a name ends with its word",
     "strategies/launches/networks.py: _LOOPBACKS": _SHORT,
     "strategies/launches/networks.py: _TWICE": _SHORT,
     "strategies/launches/networks.py: re.compile(f'(?!^)(.*,|=)?s*({_DEVICES}).*')": _SHORT,
@@ -25,13 +25,16 @@ _NOT = {
     "strategies/launches/networks.py: re.compile('[s^=].*|.*,[s^=].*')": _SHORT,
     "strategies/launches/networks.py: re.compile('.*[^=,s].*')": _SHORT,
     "strategies/launches/networks.py: re.compile('(.*,)?s*[^=].*')": _SHORT,
-    "strategies/launches/syntax.py: _NEXT_LINE": "it is tried behind a backslash, and comments are read once",
+    "strategies/shell/grammar.py: _NEXT_LINE": "it is tried behind a backslash, and comments are read once",
+    "strategies/shell/word_parser.py: _BACKTICKS": "it is tried at a backtick, and one that nothing closes ends it all",
     "strategies/launches/written.py: LOOPBACK": "compared with whole texts",
     "audit/known.py: _STEP": "it is tried where the step before ends, and a bracket that nothing closes is the last",
 }
 """Patterns that are linear where they are used, and why; each is one that the test would find."""
 
 _OTHERS = {
+    "strategies/launches/wrappers.py: re.fullmatch(form, rest[0])": "of `wrappers.json`, and of one word",
+    "strategies/rules/relations.py: re.fullmatch(str(operand), value)": "of rows, and of one value",
     "strategies/frameworks/vllm/model_shapes.py: re.compile(family + re.escape(size) + '(?![^-]": "models of ours",
     "strategies/frameworks/vllm/model_shapes.py: re.compile(name + _TUNED, re.IGNORECASE)": "models of ours",
     "strategies/frameworks/vllm/model_shapes.py: re.compile(table[kind], re.IGNORECASE)": "models of ours",

@@ -27,6 +27,8 @@ COMPUTED = {
     "$(( $NODES * ${GPUS} ))": "8",
     "$((GPUS + NODES * 3 - 1))": "9",
     "$((GPUS / NODES))": "2",
+    "$((6 - 3 / NODES))": "5",  # towards zero, as bash
+    "$((7 % GPUS))": "3",
     "--n=$((GPUS * 1)):$((2))": "--n=4:2",
 }
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 
+from muster.certs import authorities
 from muster.sessions.cli import pods
 from muster.sessions.cli.main import parser
 from muster.sessions.platforms import manifests
@@ -33,6 +35,7 @@ POD = one("Deployment")["spec"]["template"]
 def settings(tmp_path, monkeypatch):
     """What the command of the pod makes of its words, in a pod of this namespace."""
     (tmp_path / "token").write_text("a")
+    (tmp_path / "ca.crt").write_bytes(authorities.bundle_pem(authorities.create(datetime.now(UTC))))
     (tmp_path / "namespace").write_text(one("Deployment")["metadata"]["namespace"])
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     args = parser().parse_args([*CONTAINER["args"], "--account", str(tmp_path)])

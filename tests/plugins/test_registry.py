@@ -85,7 +85,9 @@ def test_a_plugin_cannot_shadow_an_in_tree_strategy():
     every = builtin.load(plugins=False)
     plugin = Acme()
     plugin.framework = "trl"
-    with pytest.raises(ValueError, match=r"samplers\.strategy\.SampledTRLStrategy \(in-tree\) and .*Acme \(pkg 1\)"):
+    with pytest.raises(
+        ValueError, match=r"samplers\.sampled_strategy\.SampledTRLStrategy \(in-tree\) and .*Acme \(pkg 1\)"
+    ):
         every.register(plugin, "pkg 1")
 
 

@@ -160,7 +160,7 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 def trainer(text: str) -> Version:
     """Return a version of Trainer; a patch release counts as its minor one."""
-    from muster.strategies.documents.trainer_versions import VERSIONS  # noqa: PLC0415  # `--version` needs none
+    from muster.strategies.documents.trainer_versions import VERSIONS  # noqa: PLC0415  # only `--trainer` needs it
 
     minor = re.sub(r"^v?([0-9]+\.[0-9]+)(\.[0-9]+)?$", r"\1", text)
     if minor not in VERSIONS:

@@ -23,7 +23,7 @@ from muster.strategies.frameworks.vllm import serve_arguments
 from muster.strategies.jobs.jobs import MOST_TOGETHER, Job, once
 from muster.strategies.trainer import predictions
 
-__all__ = ["ENV", "OWN_POD", "Pair", "asking", "find"]
+__all__ = ["ENV", "OWN_POD", "Pair", "asking", "find", "is_path", "kept", "last_name", "same_model"]
 
 ENV = "MUSTER_SAMPLER"
 """Variable of the training container: the host name of the sampler's pod."""

@@ -83,7 +83,7 @@ def pretend(count: int) -> None:
     cuda: Any = importlib.import_module("vllm.platforms.cuda")
     capability = platforms.interface.DeviceCapability(9, 0)
 
-    class Pretended(cuda.CudaPlatformBase):  # type: ignore[misc]
+    class Pretended(cuda.CudaPlatformBase):  # type: ignore[misc]  # vLLM has no types here
         """vLLM's platform for CUDA without a driver."""
 
         get_device_capability = classmethod(lambda *_args, **_named: capability)

@@ -21,8 +21,8 @@ from muster.strategies.frameworks.trl import parsing as of_trl
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
 from muster.strategies.frameworks.vllm import vllm_servers
 from muster.strategies.launches import launches, readings, spawns
-from muster.strategies.launches.invocations import invoked
 from muster.strategies.launches.launches import Launch, Launcher
+from muster.strategies.shell import invoked
 from muster.webhook import kubeyaml
 from muster.webhook.cli.related import mounted_files
 from muster.webhook.cli.related.held_containers import Held

@@ -18,7 +18,7 @@ from muster.strategies.documents import paths
 from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import kinds, launches
-from muster.strategies.launches.invocations import invoked
+from muster.strategies.shell import invoked
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.cli.related import configurations, held_containers, mounted_files
 from muster.webhook.cli.related.held_containers import Held

@@ -19,7 +19,7 @@ from muster.strategies.frameworks.trl import invocations
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import launches, readings
-from muster.strategies.launches.invocations import invoked
+from muster.strategies.shell import invoked
 from muster.webhook.cli.related import configurations, held_containers, mounted_files
 from muster.webhook.cli.related.held_containers import Held
 from muster.webhook.cli.related.mounted_files import Seen

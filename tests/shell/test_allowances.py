@@ -6,7 +6,8 @@ import shlex
 
 import pytest
 
-from muster.strategies.launches import allowances, cursors, readings, shells
+from muster.strategies import shell
+from muster.strategies.launches import readings
 
 LAUNCH = "torchrun train.py\n"
 COMMANDS = "the shell's text runs more commands than Muster reads"
@@ -44,7 +45,7 @@ def test_texts_that_multiply_are_read_up_to_the_allowance_and_no_further(what):
     reading = readings.read(["bash", "-c", text])
 
     assert clause in reading.unread
-    assert len(reading.launches) + len(reading.beside) <= allowances.MAX_COMMANDS
+    assert len(reading.launches) + len(reading.beside) <= 1_024
 
 
 def test_a_script_at_the_bounds_of_one_text_is_read_to_its_end():
@@ -57,7 +58,7 @@ def test_a_script_at_the_bounds_of_one_text_is_read_to_its_end():
 
     reading = readings.read(["bash", "-c", script + "exec torchrun --nproc_per_node=2 train.py\n"])
 
-    assert len(script) > shells.MAX_TEXT // 2
+    assert len(script) > shell.MAX_TEXT // 2
     assert reading.only is not None
     assert reading.only.values == {"nproc_per_node": "2"}
 
@@ -98,8 +99,7 @@ def test_a_text_that_starts_more_programs_than_any_job_is_not_read_to_its_end():
 
 @pytest.mark.parametrize(("spend", "room"), [("text", 4_096), ("variables", 4_096)])
 def test_all_that_is_allowed_can_be_spent_and_not_one_more(spend, room):
-    allowance = allowances.Allowance(0)
-    pay = getattr(allowance, spend)
-    pay(room)
-    with pytest.raises(cursors.Unreadable):
-        pay(1)
+    allowance = shell.Allowance(0)
+    allowance.pay(spend, room)
+    with pytest.raises(shell.Unreadable):
+        allowance.pay(spend)

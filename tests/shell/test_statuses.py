@@ -3,7 +3,7 @@
 import pytest
 
 from muster.strategies.launches.readings import read
-from muster.strategies.launches.statuses import Loss
+from muster.strategies.shell import Loss
 
 LAUNCH = "torchrun train.py"
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.strategies.launches import outputs, readings
+from muster.strategies import shell
+from muster.strategies.launches import readings
 
 KNOWN = [
     ["echo", "a", "b"],
@@ -29,19 +30,19 @@ KNOWN = [
 def test_what_is_printed_is_what_bash_prints(words):
     bash = shutil.which("bash")
     seen = subprocess.run([bash, "-c", '"$@"', "-", *words], capture_output=True, text=True, check=True)
-    assert outputs.printed(words, None) == seen.stdout
+    assert shell.printed(words, None) == seen.stdout
 
 
 @pytest.mark.parametrize(
     "words", [["printf", "%05d", "1"], ["printf", "-v", "A", "x"], ["echo", "-e", "\\x41"], ["ls"]]
 )
 def test_what_depends_on_more_than_the_words_is_not_known(words):
-    assert outputs.printed(words, None) is None
+    assert shell.printed(words, None) is None
 
 
 @given(st.lists(st.text("ab%sd\\n- ", max_size=8), max_size=4), st.sampled_from(["echo", "printf", "cat"]))
 def test_no_words_are_too_odd(words, name):
-    assert isinstance(outputs.printed([name, *words], None), str | None)
+    assert isinstance(shell.printed([name, *words], None), str | None)
 
 
 LAUNCH = "torchrun --nproc-per-node=2 train.py"

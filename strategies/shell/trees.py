@@ -1,25 +1,10 @@
-"""Trees: what a shell's text consists of, from a part of a word up to a script; `syntax` makes them."""
+"""The tree of a shell's text, from a part of a word up to a script; `grammar` makes it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-__all__ = [
-    "AndOr",
-    "Arithmetic",
-    "Assignment",
-    "Branches",
-    "Command",
-    "Function",
-    "Group",
-    "Loop",
-    "Part",
-    "Pipeline",
-    "Redirect",
-    "Script",
-    "Statement",
-    "Word",
-]
+from muster.strategies.shell.shell_builtins import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +12,11 @@ class Part:
     """A part of a word.
 
     Attributes:
-        kind: text, variable, default (`${X:-word}`), array (`${X[@]}`), other (another `${...}`), reference (`$(NAME)`,
+        kind: text, variable, default (`${X:-word}`), other (another `${...}`), reference (`$(NAME)`,
             as Kubernetes writes a variable), substitution, process or arithmetic.
         written: the part as it stands in the text; of kind text, what it stands for.
         quoted: whether it stands in quotes, or behind a backslash.
-        name: name of the variable.
+        name: name of the variable, or the arithmetic expression.
         operator: of a default: `:-`, `=` and the like; of a variable: its index.
         parts: the word of a default.
         script: commands of a substitution.
@@ -43,21 +28,20 @@ class Part:
     name: str = ""
     operator: str = ""
     parts: tuple[Part, ...] = ()
-    script: Script | None = None
+    script: Script = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word: its parts."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = ()
 
     @property
     def plain(self) -> str | None:
         """The text of a word that holds nothing but text; else None."""
-        if any(part.kind != "text" for part in self.parts):
-            return None
-        return "".join(part.written for part in self.parts)
+        texts = [part.written for part in self.parts if part.kind == "text"]
+        return "".join(texts) if len(texts) == len(self.parts) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +65,8 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A simple command; `settings` also holds the assignments among the arguments of `export` and the like.
+class SimpleCommand:
+    """A command of words; `settings` also holds the assignments among the arguments of `export` and the like.
 
     `torn` is the line of the text at whose end a blank follows the backslash, and the word that the author meant to be
     an argument of the command.
@@ -105,23 +89,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """`if` or `case`: what runs first, and bodies of which one or none runs.
+    """`if` or `case`: arms, each with its condition, of which one or none runs; `test` is what chooses, cut short."""
 
-    Attributes:
-        first: the first condition of an `if`.
-        bodies: the arms, and between them the other conditions.
-        redirects: the redirections behind it.
-        test: the text that chooses the arm, cut short.
-        conditions: the places of the other conditions in `bodies`.
-        open: whether no arm may run: an `if` without `else`, or a `case` of one pattern.
-    """
-
-    first: Script | None
-    bodies: tuple[Script, ...]
-    redirects: tuple[Redirect, ...] = ()
-    test: str = ""
-    conditions: frozenset[int] = frozenset()
-    open: bool = True
+    arms: tuple[tuple[Script, Script], ...]
+    redirects: tuple[Redirect, ...]
+    test: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +102,8 @@ class Loop:
 
     bodies: tuple[Script, ...]
     names: tuple[str, ...]
-    words: tuple[Word, ...] = ()
-    redirects: tuple[Redirect, ...] = ()
+    words: tuple[Word, ...]
+    redirects: tuple[Redirect, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +116,9 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`(( ... ))`, or `[[ ... ]]` where it is a test."""
+    """`(( ... ))` with the variables that it sets, or `[[ ... ]]`."""
 
-    text: str
-    test: bool = False
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +126,13 @@ class Pipeline:
     """Commands with `|` between them; `written` is their text, cut short."""
 
     parts: tuple[Statement, ...]
-    negated: bool = False
-    written: str = ""
+    negated: bool
+    written: str
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it is a question, whose answer decides what runs next."""
+        return self.negated or isinstance(self.parts[-1], Arithmetic) or name_of(self.parts[-1]) in PROGRAMS["tests"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +140,18 @@ class AndOr:
     """Pipelines with `&&` and `||` between them; the first has no sign."""
 
     items: tuple[tuple[str, Pipeline], ...]
-    background: bool = False
+    background: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """Statements that run one after the other."""
-
-    statements: tuple[AndOr, ...] = field(default_factory=tuple)
+Statement = SimpleCommand | Group | Branches | Loop | Function | Arithmetic
+Script = tuple[AndOr, ...]
 
 
-Statement = Command | Group | Branches | Loop | Function | Arithmetic
+def plain_words(statement: Statement) -> list[str]:
+    """Return the words of a simple command as far as they are plain, "" for each that is not; none of another."""
+    return [word.plain or "" for word in statement.words] if isinstance(statement, SimpleCommand) else []
+
+
+def name_of(statement: Statement) -> str:
+    """Return the plain name of the program that a statement runs, else ""."""
+    return statement.words[0].plain or "" if isinstance(statement, SimpleCommand) and statement.words else ""
