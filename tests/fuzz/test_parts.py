@@ -52,7 +52,7 @@ def test_every_annotation_and_label_of_musters_is_among_what_is_edited():
 
 
 def test_trainings_with_samplers_are_among_the_cases_and_stay_so():
-    story = [drawing.draw("t", number) for number in range(400)]
+    story = [drawing.draw("t", number) for number in range(800)]
     ways = "\n".join(line for case in story for line in case.how)
     assert "_samplers".strip("_") in ways
     assert {"support/sampled", "support/rivals", "support/adapters"} <= {case.how[1] for case in story}
