@@ -35,6 +35,8 @@ _PLURALS = {  # (version, kind, whether it is in a namespace)
     "mutatingwebhookconfigurations": (_ADMISSION, "MutatingWebhookConfiguration", False),
     "customresourcedefinitions": ("apiextensions.k8s.io/v1", "CustomResourceDefinition", False),
     "validatingwebhookconfigurations": (_ADMISSION, "ValidatingWebhookConfiguration", False),
+    "validatingadmissionpolicies": (_ADMISSION, "ValidatingAdmissionPolicy", False),
+    "validatingadmissionpolicybindings": (_ADMISSION, "ValidatingAdmissionPolicyBinding", False),
 }
 
 

@@ -37,7 +37,7 @@ def there(tmp_path, monkeypatch):
         ((*SERVE, "model", "--context", "0"), "from 1 to"),
         ((*SERVE, "model", "--lease", "nan"), "from 1 to 3600"),
         ((*SERVE, "model", *PODS[:-2]), "--volume: is missing"),
-        ((*SERVE, "model", *PODS), "--account: /nowhere: this process is in no pod with a ServiceAccount"),
+        ((*SERVE, "model", *PODS), "this process is in no pod: set KUBERNETES_SERVICE_HOST"),
         ((*SERVE, "model", *PODS, "--device-lease", "a"), "--device-lease: a: pass the full path of a file"),
         ((*SERVE, "model", *PODS, "--device-lease", "/a"), "--device-lease: /a: pass the full path of a file"),
         ((*SERVE, "model", *PODS, "--device-lease", "/a/b"), "/a/b: engines have no device without --profile"),
