@@ -21,6 +21,7 @@ __all__ = [
     "SimpleCommand",
     "Statement",
     "Word",
+    "name_of",
     "plain_words",
 ]
 

@@ -132,7 +132,7 @@ class ServeView:
         if serve_arguments.hidden(text) or name in self.server.parsed.dotted:
             return UNKNOWN
         try:
-            if found.nargs in ("+", "*") and found.kind == "int":
+            if found.nargs in ("+", "*") and found.kind.startswith("int"):
                 return [serve_arguments.convert(found.kind, each) for each in text.split()]
             value = True if found.nargs == 0 else serve_arguments.convert(found.kind, text)
         except ValueError:
