@@ -20,9 +20,23 @@ def forks():
     return Forks(at_once=2)
 
 
-def children():
+OTHERS = set()
+
+
+def every_child():
     """Processes that this one has started and that have not ended, or whose end nobody has seen."""
-    return "".join(each.read_text() for each in Path("/proc/self/task").glob("*/children")).split()
+    return set(" ".join(each.read_text() for each in Path("/proc/self/task").glob("*/children")).split())
+
+
+@pytest.fixture(autouse=True)
+def others(monkeypatch):
+    """Processes that other tests have started, such as a browser, do not count."""
+    monkeypatch.setitem(globals(), "OTHERS", every_child())
+
+
+def children():
+    """Those that the test has started."""
+    return every_child() - OTHERS
 
 
 async def test_what_the_work_returns_is_returned(forks):
