@@ -51,12 +51,6 @@ __all__ = [
     "NodeTerm",
     "ObjectMeta",
     "OwnerReference",
-    "PatchedJob",
-    "PatchedJobSet",
-    "PatchedJobSetSpec",
-    "PatchedJobSpec",
-    "PatchedPod",
-    "PatchedReplicatedJob",
     "PatchedRuntime",
     "PodAffinity",
     "PodClaim",
@@ -396,50 +390,17 @@ class Trainer(_Object, frozen=True):
     resource_claims_per_node: tuple[PodClaim, ...] = ()
 
 
-class PatchedPod(_Object, frozen=True):
-    """A pod template inside a patch."""
+class JobSetTemplate(_Object, frozen=True):
+    """`spec.template` of a runtime, or what a patch writes into it."""
 
     metadata: TemplateMeta = TemplateMeta()
-    spec: PodSpec = PodSpec()
-
-
-class PatchedJobSpec(_Object, frozen=True):
-    """`template.spec` of a replicated job inside a patch."""
-
-    template: PatchedPod = PatchedPod()
-
-
-class PatchedJob(_Object, frozen=True):
-    """`template` of a replicated job inside a patch."""
-
-    metadata: TemplateMeta = TemplateMeta()
-    spec: PatchedJobSpec = PatchedJobSpec()
-
-
-class PatchedReplicatedJob(_Object, frozen=True):
-    """One entry of `replicatedJobs` inside a patch."""
-
-    name: str = ""
-    template: PatchedJob = PatchedJob()
-
-
-class PatchedJobSetSpec(_Object, frozen=True):
-    """A JobSetSpec inside a patch."""
-
-    replicated_jobs: tuple[PatchedReplicatedJob, ...] = ()
-
-
-class PatchedJobSet(_Object, frozen=True):
-    """The JobSet template inside a patch."""
-
-    metadata: TemplateMeta = TemplateMeta()
-    spec: PatchedJobSetSpec = PatchedJobSetSpec()
+    spec: JobSetSpec = JobSetSpec()
 
 
 class PatchedRuntime(_Object, frozen=True):
     """`runtimePatches[].trainingRuntimeSpec`."""
 
-    template: PatchedJobSet = PatchedJobSet()
+    template: JobSetTemplate = JobSetTemplate()
 
 
 class RuntimePatch(_Object, frozen=True):
@@ -485,13 +446,6 @@ class MLPolicy(_Object, frozen=True):
 
     num_nodes: int | None = None
     torch: Anything | None = None
-
-
-class JobSetTemplate(_Object, frozen=True):
-    """`spec.template` of a runtime."""
-
-    metadata: TemplateMeta = TemplateMeta()
-    spec: JobSetSpec = JobSetSpec()
 
 
 class RuntimeSpec(_Object, frozen=True):

@@ -29,7 +29,8 @@ def main() -> int:
             (Path(made) / kind).mkdir()
             for path in sorted((inputs / kind).glob(pattern))[::step]:
                 kept.add(f"{kind}/{path.name}")
-                for each in {path, path.with_name(f"{path.name.partition('.')[0]}.yaml")}:
+                beside = path.with_name(f"{path.name.partition('.')[0]}.yaml")
+                for each in {path, beside} if kind == "reviews" else {path}:
                     if each.exists():
                         shutil.copy(each, Path(made) / kind / each.name)
         old, new = Path(made) / "old.jsonl", Path(made) / "new.jsonl"
