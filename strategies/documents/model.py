@@ -30,16 +30,19 @@ __all__ = [
     "DeviceClassSpec",
     "DeviceRequest",
     "EnvFrom",
+    "EnvInjection",
     "EnvVar",
     "EnvVarSource",
     "Expression",
     "FieldRef",
+    "InjectionTarget",
     "Job",
     "JobSet",
     "JobSetSpec",
     "JobSetTemplate",
     "JobSpec",
     "MLPolicy",
+    "MPIPolicy",
     "Named",
     "Namespace",
     "Network",
@@ -74,6 +77,7 @@ __all__ = [
     "Taint",
     "TemplateMeta",
     "Toleration",
+    "TorchPolicy",
     "TrainJob",
     "TrainJobSpec",
     "Trainer",
@@ -386,6 +390,7 @@ class Trainer(_Object, frozen=True):
     args: tuple[str, ...] | None = None
     env: tuple[EnvVar, ...] = ()
     num_nodes: int | None = None
+    num_proc_per_node: int | str | None = None
     resources_per_node: Resources | None = None
     resource_claims_per_node: tuple[PodClaim, ...] = ()
 
@@ -441,11 +446,42 @@ class TrainJob(_Object, frozen=True):
     spec: TrainJobSpec = TrainJobSpec()
 
 
+class InjectionTarget(_Object, frozen=True):
+    """`envInjection.targets[]`: containers of one replicated job that get the env of a training."""
+
+    job_name: str = ""
+    container_names: tuple[str, ...] = ()
+
+
+class EnvInjection(_Object, frozen=True):
+    """`envInjection`."""
+
+    targets: tuple[InjectionTarget, ...] = ()
+
+
+class TorchPolicy(_Object, frozen=True):
+    """`mlPolicy.torch`; a number of processes may be a word in a runtime of an older Trainer."""
+
+    num_proc_per_node: int | str | None = None
+    env_injection: EnvInjection = EnvInjection()
+
+
+class MPIPolicy(_Object, frozen=True):
+    """`mlPolicy.mpi`."""
+
+    num_proc_per_node: int | None = None
+    run_launcher_as_node: bool | None = None
+
+
 class MLPolicy(_Object, frozen=True):
     """`spec.mlPolicy` of a runtime."""
 
     num_nodes: int | None = None
-    torch: Anything | None = None
+    torch: TorchPolicy | None = None
+    mpi: MPIPolicy | None = None
+    flux: Anything | None = None
+    jax: Anything | None = None
+    xgboost: Anything | None = None
 
 
 class RuntimeSpec(_Object, frozen=True):

@@ -63,9 +63,9 @@ def test_the_trainer_section_of_a_jobset_is_that_of_its_trainjob():
 
 
 def test_container_and_network_are_the_jobsets_own_or_those_of_the_trainjobs_runtime():
-    assert make_job().container.container["name"] == "server"
+    assert make_job().container.container.name == "server"
     assert make_job().network == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
-    assert make_job(kind="TrainJob").container.container["name"] == "node"
+    assert make_job(kind="TrainJob").container.container.name == "node"
     assert make_job(kind="TrainJob").network == {"subdomain": "meet"}
 
 

@@ -76,7 +76,7 @@ def test_a_patch_is_told_as_what_the_runtime_would_be_told_with_the_patch_in_it(
     plain = jobs.make_trainjob(runtime=name, numNodes=2)
     patched, found = findings(trainjob, runtime)
     whole, wanted = findings(plain, merged(runtime, trainjob))
-    assert [each.spec for each in list_templates(patched)] == [each.spec for each in list_templates(whole)]
+    assert [each.pod for each in list_templates(patched)] == [each.pod for each in list_templates(whole)]
     assert sorted((each.rule, each.severity) for each in found if each.rule != "core/patches") == sorted(
         (each.rule, each.severity) for each in wanted
     )
