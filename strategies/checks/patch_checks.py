@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from muster.strategies.documents import loose, names, overrides, paths, pods
+from muster.strategies.documents import decoding, names, overrides, paths
 from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.model import (
+    Container,
+    InitializerSource,
+    PodSpec,
+    ReplicatedJob,
+    Runtime,
+    RuntimePatch,
+    Volume,
+)
 from muster.strategies.jobs.jobs import Job
 
 __all__ = ["check"]
 
 _INSIDE = {"podTemplateOverrides": ".spec", "podSpecOverrides": ""}
-_MEMBERS = ("containers", "initContainers")
 _INITIALIZERS = {"dataset": "dataset-initializer", "model": "model-initializer"}
 _OWN_ENV = (*_INITIALIZERS.values(), names.CONTAINER_NODE)
 _VOLUME = "initializer"
@@ -33,97 +40,79 @@ _LONGEST, _SHOWN = 253, 60
 
 def check(job: Job) -> Iterator[Finding]:
     """Check `runtimePatches` and `initializer` of a TrainJob against its runtime."""
-    if job.kind != "TrainJob" or job.runtime is None:
+    if job.kind != "TrainJob" or job.runtime is None or job.trainjob is None:
         return
-    spec = job.document.get("spec") or {}
+    sources = job.trainjob.spec.initializer
+    wanted = {"dataset": sources.dataset, "model": sources.model}
     every = overrides.entries(job.document)
-    if not every and not spec.get("initializer"):
+    if not every and not any(wanted.values()):
         return
-    bare = job.runtime.document if job.runtime.bare is None else job.runtime.bare
-    template = loose.member(bare, "spec", "template", "spec")
-    held = {
-        str(each.get("name")): loose.member(each, "template", "spec", "template")
-        for each in loose.items(template, "replicatedJobs")
-    }
+    runtime = job.runtime.value if job.runtime.bare is None else decoding.read(job.runtime.bare, Runtime)
+    jobs, kind = runtime.spec.template.spec.replicated_jobs, job.runtime.kind
+    held = {each.name: each.pod for each in jobs}
     known: dict[str, _Known] = {}
     for entry in every:
+        patch = decoding.read(entry.patch, RuntimePatch)
         if entry.is_own:
-            yield from _manager(entry)
-        yield from _patched(entry, held, known, job.runtime.kind)
-    for member, name in _INITIALIZERS.items():
-        if loose.member(spec, "initializer").get(member):
-            yield from _initializer(member, name, held, job.runtime.kind)
-            yield from _scheme(member, loose.member(spec, "initializer", member).get("storageUri"))
-            yield from _two_sources(member, loose.member(spec, "initializer", member))
-            yield from _unheard(member, name, loose.items(template, "replicatedJobs"), job.runtime.kind)
+            yield from _manager(paths.field({}, entry.place), patch.manager)
+        for each in patch.training_runtime_spec.template.spec.replicated_jobs:
+            yield from _patched(entry, each, held, known, kind)
+    for member, source in wanted.items():
+        if source is not None:
+            name = _INITIALIZERS[member]
+            yield from _initializer(member, name, held, kind)
+            yield from _scheme(member, source.storage_uri)
+            yield from _two_sources(member, source)
+            yield from _unheard(member, name, jobs, kind)
 
 
-def _named(entry: overrides.Entry) -> str:
-    return paths.field({}, entry.place)
-
-
-def _manager(entry: overrides.Entry) -> Iterator[Finding]:
+def _manager(place: str, manager: str) -> Iterator[Finding]:
     """Report a manager that is no domain with a path (`validation.IsDomainPrefixedPath`)."""
-    manager = str(entry.patch.get("manager") or "")
     domain, slash, rest = manager.partition("/")
     fits = len(domain) <= _LONGEST and _SUBDOMAIN.fullmatch(domain) is not None and _PATH.search(rest) is not None
     if not slash or not fits:
         message = "has to be a domain and a path, such as example.org/team, or Trainer refuses the job"
-        yield error(f"{_named(entry)}.manager", manager, message, rule="core/patches")
+        yield error(f"{place}.manager", manager, message, rule="core/patches")
 
 
 def _patched(
-    entry: overrides.Entry,
-    held: Mapping[str, Mapping[str, Any]],
-    known: dict[str, _Known],
-    kind: str,
+    entry: overrides.Entry, patched: ReplicatedJob, held: Mapping[str, PodSpec], known: dict[str, _Known], kind: str
 ) -> Iterator[Finding]:
-    """Check one patch; `known` gets what each replicated job that is named has, the patches before included."""
-    inside = loose.member(entry.patch, "trainingRuntimeSpec", "template", "spec")
-    place = _named(entry)
-    for each in loose.items(inside, "replicatedJobs"):
-        name = str(each.get("name"))
-        where = (
-            f"{place}.{'trainingRuntimeSpec.template.spec.replicatedJobs' if entry.is_own else 'targetJobs'}[{name}]"
+    """Check one replicated job of a patch; `known` gets what it has, the patches before included."""
+    name, place = patched.name, paths.field({}, entry.place)
+    where = f"{place}.{'trainingRuntimeSpec.template.spec.replicatedJobs' if entry.is_own else 'targetJobs'}[{name}]"
+    if name not in held:
+        message = f"the {kind} has no replicated job of this name, so no pod of it could be made; use {_either(held)}"
+        yield error(f"{where}.name", name, message, rule="core/patches")
+        return
+    if name not in known:
+        known[name] = _Known(
+            {"containers": _names(held[name].containers), "initContainers": _names(held[name].init_containers)},
+            {each.name: set(each.sources) for each in held[name].volumes},
         )
-        if name not in held:
-            message = (
-                f"the {kind} has no replicated job of this name, so no pod of it could be made; use {_either(held)}"
-            )
-            yield error(f"{where}.name", name, message, rule="core/patches")
-            continue
-        pod = loose.member(each, "template", "spec", "template")
-        if name not in known:
-            known[name] = _known(held[name])
-        where = f"{where}.template.spec.template.spec" if entry.is_own else f"{place}{_INSIDE[str(entry.place[1])]}"
-        for member in _MEMBERS:
-            for container in loose.items(loose.member(pod, "spec"), member):
-                yield from _container(f"{where}.{member}", container, known[name].containers[member], name)
-        for volume in loose.items(loose.member(pod, "spec"), "volumes"):
-            yield from _volume(f"{where}.volumes", volume, known[name].sources)
+    where = f"{where}.template.spec.template.spec" if entry.is_own else f"{place}{_INSIDE[str(entry.place[1])]}"
+    for member, containers in (("containers", patched.pod.containers), ("initContainers", patched.pod.init_containers)):
+        for container in containers:
+            yield from _container(f"{where}.{member}", container, known[name].containers[member], name)
+    for volume in patched.pod.volumes:
+        yield from _volume(f"{where}.volumes", volume, known[name].sources)
 
 
 @dataclass(frozen=True)
 class _Known:
     """What a pod of the runtime has: the names in its two lists of containers, and the sources of its volumes."""
 
-    containers: Mapping[str, Mapping[str, Any]]
+    containers: Mapping[str, Sequence[str]]
     sources: dict[str, set[str]]
 
 
-def _known(pod: Mapping[str, Any]) -> _Known:
-    spec = loose.member(pod, "spec")
-    own = {member: {str(each.get("name")): each for each in loose.items(spec, member)} for member in _MEMBERS}
-    return _Known(own, {str(each.get("name")): _sources(each) for each in loose.items(spec, "volumes")})
+def _names(containers: Sequence[Container]) -> list[str]:
+    return [each.name for each in containers]
 
 
-def _sources(volume: Mapping[str, Any]) -> set[str]:
-    return {member for member in volume if member != "name" and volume[member] is not None}
-
-
-def _volume(place: str, volume: Mapping[str, Any], known: dict[str, set[str]]) -> Iterator[Finding]:
+def _volume(place: str, volume: Volume, known: dict[str, set[str]]) -> Iterator[Finding]:
     """Report a volume that gets a second source: volumes are merged by name, and nothing of the first is removed."""
-    name, own = str(volume.get("name")), _sources(volume)
+    name, own = volume.name, set(volume.sources)
     before = known.setdefault(name, own)
     if own - before and before:
         message = (
@@ -134,47 +123,47 @@ def _volume(place: str, volume: Mapping[str, Any], known: dict[str, set[str]]) -
     known[name] = before | own
 
 
-def _container(place: str, container: Mapping[str, Any], known: Mapping[str, Any], job: str) -> Iterator[Finding]:
-    name, member = str(container.get("name")), "init container" if place.endswith("initContainers") else "container"
+def _container(place: str, container: Container, known: Iterable[str], job: str) -> Iterator[Finding]:
+    name, member = container.name, "init container" if place.endswith("initContainers") else "container"
     if name not in known:
         message = f"replicated job {job} of the runtime has no {member} of this name; use {_either(known)}"
         yield error(f"{place}[{name}].name", name, message, rule="core/patches")
-    elif container.get("env") and name in _OWN_ENV and place.endswith(".containers"):
+    elif container.env and name in _OWN_ENV and place.endswith(".containers"):
         cure = "spec.trainer.env" if name == names.CONTAINER_NODE else "spec.initializer"
         message = f"Trainer refuses env in a patch of {name}; write it into {cure}"
         yield error(f"{place}[{name}].env", None, message, rule="core/patches")
 
 
-def _initializer(member: str, name: str, held: Mapping[str, Mapping[str, Any]], kind: str) -> Iterator[Finding]:
-    field, containers = f"spec.initializer.{member}", _containers(held.get(name) or {})
+def _initializer(member: str, name: str, held: Mapping[str, PodSpec], kind: str) -> Iterator[Finding]:
+    field, pod = f"spec.initializer.{member}", held.get(name, PodSpec())
+    containers = {each.name: each for each in (*pod.init_containers, *pod.containers)}
     missing = ""
     if name not in held:
         missing = f"replicated job {name}"
     elif name not in containers:
         missing = f"container {name} in its replicated job {name}"
-    elif all(mount.get("name") != _VOLUME for mount in loose.items(containers[name], "volumeMounts")):
+    elif all(mount.name != _VOLUME for mount in containers[name].volume_mounts):
         missing = f"mount of a volume {_VOLUME} in its container {name}"
     if missing:
         message = f"the {kind} has no {missing}, so Trainer refuses the job; remove it, or use a runtime that has one"
         yield error(field, None, message, rule="core/initializer")
 
 
-def _two_sources(member: str, wanted: Mapping[str, Any]) -> Iterator[Finding]:
+def _two_sources(member: str, wanted: InitializerSource) -> Iterator[Finding]:
     """Report a source in env, which wins over `storageUri` (`plugins/jobset/builder.go` Initializer)."""
-    uri = wanted.get("storageUri")
-    for entry in loose.items(wanted, "env"):
-        if entry.get("name") == _SOURCE and uri and entry.get("value") not in (None, uri):
+    for entry in wanted.env:
+        if entry.name == _SOURCE and wanted.storage_uri not in ("", entry.value) and entry.value_from is None:
             message = "wins over storageUri, so that another source than that is loaded; remove one of the two"
             field = f"spec.initializer.{member}.env[{_SOURCE}]"
-            yield warning(field, entry["value"], message, rule="core/initializer")
+            yield warning(field, entry.value, message, rule="core/initializer")
 
 
 _SOURCE = "STORAGE_URI"
 
 
-def _unheard(member: str, name: str, jobs: list[Mapping[str, Any]], kind: str) -> Iterator[Finding]:
+def _unheard(member: str, name: str, jobs: Sequence[ReplicatedJob], kind: str) -> Iterator[Finding]:
     """Report an initializer that Trainer does not tell its source, and a training that does not wait for its end."""
-    steps = {str(each.get("name")): pods.labels(each).get(names.ANCESTOR_LABEL) for each in jobs}
+    steps = {each.name: each.labels.get(names.ANCESTOR_LABEL) for each in jobs}
     if name not in steps:
         return
     if steps[name] != name:
@@ -183,7 +172,7 @@ def _unheard(member: str, name: str, jobs: list[Mapping[str, Any]], kind: str) -
             "it, so it is not told the source; label its template"
         )
         yield error(f"spec.initializer.{member}", None, message, rule="core/initializer")
-    training = next((each for each in jobs if steps[str(each.get("name"))] == names.ANCESTOR_TRAINER), None)
+    training = next((each for each in jobs if steps[each.name] == names.ANCESTOR_TRAINER), None)
     if training is not None and name not in _awaited(training, jobs):
         message = (
             f"the training of the {kind} does not wait for {name} to end, so it starts before its files are there; add "
@@ -192,16 +181,11 @@ def _unheard(member: str, name: str, jobs: list[Mapping[str, Any]], kind: str) -
         yield warning(f"spec.initializer.{member}", None, message, rule="core/initializer")
 
 
-def _awaited(training: Mapping[str, Any], jobs: list[Mapping[str, Any]]) -> set[str]:
+def _awaited(training: ReplicatedJob, jobs: Sequence[ReplicatedJob]) -> set[str]:
     """Return the replicated jobs that have ended before a training starts, through others that it waits for."""
-    waits = {
-        str(each.get("name")): [
-            str(item.get("name")) for item in loose.items(each, "dependsOn") if item.get("status") == "Complete"
-        ]
-        for each in jobs
-    }
+    waits = {each.name: [item.name for item in each.depends_on if item.status == "Complete"] for each in jobs}
     found: set[str] = set()
-    left = list(waits.get(str(training.get("name")), ()))
+    left = list(waits[training.name])
     while left:
         name = left.pop()
         if name not in found:
@@ -210,19 +194,14 @@ def _awaited(training: Mapping[str, Any], jobs: list[Mapping[str, Any]]) -> set[
     return found
 
 
-def _scheme(member: str, uri: Any) -> Iterator[Finding]:
+def _scheme(member: str, uri: str) -> Iterator[Finding]:
     """Warn about a source that Trainer's initializer ends at; an image of one's own may know it."""
-    scheme, separator, _ = uri.partition("://") if isinstance(uri, str) else ("", "", "")
+    scheme, separator, _ = uri.partition("://")
     if separator and scheme not in _SCHEMES[member]:
         among = ", ".join(f"{each}://" for each in _SCHEMES[member])
         message = f"Trainer's initializer of a {member} reads only {among}, and fails at others; use one of them"
         yield warning(f"spec.initializer.{member}.storageUri", uri, message, rule="core/initializer")
 
 
-def _containers(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    spec = loose.member(pod, "spec")
-    return {str(each.get("name")): each for member in reversed(_MEMBERS) for each in loose.items(spec, member)}
-
-
-def _either(known: Mapping[str, Any]) -> str:
+def _either(known: Iterable[str]) -> str:
     return " or ".join(itertools.islice(known, 5)) or "another runtime"
