@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from muster.strategies.documents import loose, names, paths, pods
+from muster.strategies.documents import names, paths
 from muster.strategies.documents.findings import Finding, error, note, warning
+from muster.strategies.documents.model import FailurePolicy, JobSetSpec, SuccessPolicy
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, find_spec
@@ -46,31 +47,27 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         Findings at their places in the JobSet, or in the runtime.
     """
     document, start = find_spec(job)
-    spec = paths.lookup(document, start) if start else document
     yield from _gang(job, templates)
-    if isinstance(spec, dict):
-        called = [each.raw.get("name") for each in templates]
-        for inside, value, message in _of_jobset(spec, called):
-            yield error(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
-        for inside, value, message in _gated(spec):
-            yield warning(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
+    for report, faults in ((error, _of_jobset(job.jobset)), (warning, _gated(job.jobset.failure_policy))):
+        for inside, value, message in faults:
+            yield report(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
     yield from _deleted(templates)
-    yield from _endless(spec if isinstance(spec, dict) else {}, templates, endless.of_job(job))
+    yield from _endless(job.jobset.success_policy, templates, endless.of_job(job))
 
 
 def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:
     """Report Jobs that are deleted when they have ended, and that JobSet then makes again (shouldCreateJob)."""
-    alone = len(templates) == 1 and pods.replicas(templates[0].raw) <= 1
-    for template in () if alone else templates:
-        own = loose.member(template.raw.get("template"), "spec")
-        if type(own.get("ttlSecondsAfterFinished")) is int:
-            place = (*template.path, "template", "spec", "ttlSecondsAfterFinished")
+    if len(templates) == 1 and templates[0].job.jobs <= 1:
+        return
+    for template in templates:
+        seconds = template.job.template.spec.ttl_seconds_after_finished
+        if seconds is not None:
             message = (
                 "deletes a Job that has ended, and JobSet makes it again, and runs it again, as long as the set has "
                 "not ended; remove it, or write it into the spec of the JobSet"
             )
-            field = template.locate(place)
-            yield warning(field, own["ttlSecondsAfterFinished"], message, rule="core/jobset-policy")
+            field = template.locate((*template.path, "template", "spec", "ttlSecondsAfterFinished"))
+            yield warning(field, seconds, message, rule="core/jobset-policy")
 
 
 def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
@@ -81,173 +78,145 @@ def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     """
     if job.kind != "TrainJob" or job.runtime is None:
         return
-    policy = loose.mapping(job.runtime.document.get("spec")).get("podGroupPolicy")
-    gang = next((each for each in _GANGS if loose.mapping(policy).get(each) is not None), None)
-    if gang == "volcano" and paths.lookup(job.runtime.document, _QUEUE) == "":  # plugins/volcano/volcano.go Validate
+    spec = job.runtime.value.spec
+    gang = next((each for each in _GANGS if spec.pod_group_policy.get(each) is not None), None)
+    if gang == "volcano" and spec.template.metadata.annotations.get(_QUEUE[-1]) == "":  # plugins/volcano Validate
         patched = runtime_patches.find(job.runtime, _QUEUE)
         where = paths.field(job.runtime.document, _QUEUE) if patched is None else paths.field(job.document, patched)
         message = "is not the name of a queue, so Trainer refuses the job; write one, or remove it"
         yield error(where, "", message, rule="core/gang")
     for template in templates if gang else ():
-        for index, item in enumerate(loose.sequence(template.raw.get("dependsOn"))):
-            if isinstance(item, dict) and item.get("status") == "Complete":
+        for index, item in enumerate(template.job.depends_on):
+            if item.status == "Complete":
                 message = (
-                    f"{gang} starts no pod before all of them exist, and these are made when {item.get('name')} has "
-                    "ended, so that the job never starts; remove podGroupPolicy, or dependsOn"
+                    f"{gang} starts no pod before all of them exist, and these are made when {item.name} has ended, so "
+                    "that the job never starts; remove podGroupPolicy, or dependsOn"
                 )
-                place = template.locate((*template.path, "dependsOn", index))
-                yield error(place, item.get("name"), message, rule="core/gang")
+                yield error(template.locate((*template.path, "dependsOn", index)), item.name, message, rule="core/gang")
                 return
 
 
 _GANGS = ("coscheduling", "volcano")
-_QUEUE: Path = ("spec", "template", "metadata", "annotations", "scheduling.volcano.sh/queue-name")
+_QUEUE = ("spec", "template", "metadata", "annotations", "scheduling.volcano.sh/queue-name")
 
 
-def _of_jobset(spec: Mapping[str, Any], called: Sequence[Any]) -> Iterator[_Fault]:
-    held = {each for each in called if isinstance(each, str)}
-    for index, name in enumerate(loose.sequence(loose.mapping(spec.get("successPolicy")).get("targetReplicatedJobs"))):
-        if isinstance(name, str) and name not in held:
+def _of_jobset(spec: JobSetSpec) -> Iterator[_Fault]:
+    called = [each.name for each in spec.replicated_jobs]
+    for index, name in enumerate(spec.success_policy.target_replicated_jobs):
+        if name not in called:
             yield ("successPolicy", "targetReplicatedJobs", index), name, _nobody(called)
-    yield from _order(spec, held)
-    yield from _coordinator(spec)
+    yield from _order(spec, called)
+    yield from _coordinator(spec, called)
     yield from _network(spec)
-    if spec.get("volumeClaimPolicies"):
-        yield from _templates(spec["volumeClaimPolicies"])
-    if spec.get("failurePolicy"):
-        yield from _failures(loose.mapping(spec["failurePolicy"]), held, called)
+    for index, policy in enumerate(spec.volume_claim_policies):
+        for number, template in enumerate(policy.templates):
+            if template.metadata.namespace:  # `api/jobset/v1alpha2/jobset_types.go`
+                place = ("volumeClaimPolicies", index, "templates", number, "metadata", "namespace")
+                yield place, template.metadata.namespace, f"a claim lies where its JobSet does, {_JOBSET}; remove it"
+    yield from _failures(spec.failure_policy, called)
 
 
-def _nobody(called: Sequence[Any]) -> str:
-    return f"no replicated job has this name, {_JOBSET}; use {' or '.join(map(str, called[:_SHOWN])) or 'one of them'}"
+def _nobody(called: Sequence[str]) -> str:
+    return f"no replicated job has this name, {_JOBSET}; use {' or '.join(called[:_SHOWN]) or 'one of them'}"
 
 
-def _order(spec: Mapping[str, Any], held: set[str]) -> Iterator[_Fault]:
+def _order(spec: JobSetSpec, called: Sequence[str]) -> Iterator[_Fault]:
     """Check `dependsOn`, which names replicated jobs that stand before."""
     earlier: dict[str, None] = {}
-    in_order = loose.mapping(spec.get("startupPolicy")).get("startupPolicyOrder") == "InOrder"
-    for index, each in enumerate(spec.get("replicatedJobs") or ()):
-        depends = each.get("dependsOn")
-        if depends and in_order:
+    held = frozenset(called)
+    in_order = spec.startup_policy.startup_policy_order == "InOrder"
+    for index, each in enumerate(spec.replicated_jobs):
+        if each.depends_on and in_order:
             message = f"startupPolicyOrder: InOrder excludes it, {_JOBSET}; remove one of the two"
             yield ("replicatedJobs", index, "dependsOn"), None, message
-        if depends and index == 0:
+        if each.depends_on and index == 0:
             message = f"the first replicated job waits for no other, {_JOBSET}; put it behind the one that it names"
             yield ("replicatedJobs", index, "dependsOn"), None, message
-        for number, item in enumerate(depends if isinstance(depends, list) and index else ()):
-            name = item.get("name") if isinstance(item, dict) else None
-            if isinstance(name, str) and name not in earlier:
+        for number, item in enumerate(each.depends_on if index else ()):
+            if item.name not in earlier:
                 behind = f"it does not stand before this one, {_JOBSET}; put it before"
-                message = behind if name in held else _nobody([*itertools.islice(earlier, _SHOWN)])
-                yield ("replicatedJobs", index, "dependsOn", number, "name"), name, message
-        if isinstance(each.get("name"), str):
-            earlier[each["name"]] = None
+                message = behind if item.name in held else _nobody([*itertools.islice(earlier, _SHOWN)])
+                yield ("replicatedJobs", index, "dependsOn", number, "name"), item.name, message
+        earlier[each.name] = None
 
 
-def _templates(policies: Any) -> Iterator[_Fault]:
-    """Check that no template of a volume claim names a namespace (`api/jobset/v1alpha2/jobset_types.go`)."""
-    for index, policy in enumerate(loose.sequence(policies)):
-        templates = loose.mapping(policy).get("templates")
-        for number, template in enumerate(loose.sequence(templates)):
-            namespace = loose.member(template, "metadata").get("namespace")
-            if namespace:
-                place = ("volumeClaimPolicies", index, "templates", number, "metadata", "namespace")
-                yield place, namespace, f"a claim lies where its JobSet does, {_JOBSET}; remove it"
-
-
-def _coordinator(spec: Mapping[str, Any]) -> Iterator[_Fault]:
+def _coordinator(spec: JobSetSpec, called: Sequence[str]) -> Iterator[_Fault]:
     """Check that the pod of `coordinator` exists (validateCoordinator); Trainer sets the numbers that are missing."""
-    chosen = spec.get("coordinator")
-    if not isinstance(chosen, dict):
+    chosen = spec.coordinator
+    if chosen is None:
         return
-    name, jobs = chosen.get("replicatedJob"), spec.get("replicatedJobs") or ()
-    job = next((each for each in jobs if each.get("name") == name), None)
+    job = next((each for each in spec.replicated_jobs if each.name == chosen.replicated_job), None)
     if job is None:
-        yield ("coordinator", "replicatedJob"), name, _nobody([each.get("name") for each in jobs])
+        yield ("coordinator", "replicatedJob"), chosen.replicated_job or None, _nobody(called)
         return
-    own = loose.member(job.get("template"), "spec")
-    for member, count in (("jobIndex", job.get("replicas")), ("podIndex", own.get("completions"))):
-        index = chosen.get(member)
-        if type(index) is int and type(count) is int and index >= count:
+    pods = job.template.spec.completions
+    for member, index, count in (("jobIndex", chosen.job_index, job.replicas), ("podIndex", chosen.pod_index, pods)):
+        if count is not None and index >= count:
             message = f"no pod has this index, which counts from 0, {_JOBSET}; lower it"
             yield ("coordinator", member), index, message
 
 
-def _network(spec: Mapping[str, Any]) -> Iterator[_Fault]:
+def _network(spec: JobSetSpec) -> Iterator[_Fault]:
     """Check the subdomain, which becomes the name of a Service, and the manager."""
-    name = loose.mapping(spec.get("network")).get("subdomain")
-    if isinstance(name, str) and name and not (len(name) <= _LABEL and _SUBDOMAIN.fullmatch(name)):
+    name = spec.network.subdomain
+    if name and not (len(name) <= _LABEL and _SUBDOMAIN.fullmatch(name)):
         message = f"begins with a letter and takes small letters, digits and -, up to {_LABEL}, {_JOBSET}; rename it"
         yield ("network", "subdomain"), name, message
-    manager = spec.get("managedBy")
-    if isinstance(manager, str) and not all(manager.partition("/")):
+    if spec.managed_by and not all(spec.managed_by.partition("/")):
         message = f"has to be a domain and a path, such as kueue.x-k8s.io/multikueue, {_JOBSET}; correct or remove it"
-        yield ("managedBy",), manager, message
+        yield ("managedBy",), spec.managed_by, message
 
 
-def _failures(policy: Mapping[str, Any], held: set[str], called: Sequence[Any]) -> Iterator[_Fault]:
-    rules = policy.get("rules")
+def _failures(policy: FailurePolicy, called: Sequence[str]) -> Iterator[_Fault]:
     seen: set[str] = set()
-    for index, rule in enumerate(loose.sequence(rules)):
+    held = frozenset(called)
+    for index, rule in enumerate(policy.rules):
         place: Path = ("failurePolicy", "rules", index)
-        if not isinstance(rule, dict):
-            continue
-        name = rule.get("name")
-        if isinstance(name, str) and name:
-            if name in seen:
-                yield (*place, "name"), name, f"another rule has this name, {_JOBSET}; rename one"
-            elif len(name) > _LONGEST or not _NAME.fullmatch(name):
-                message = f"begins with a letter and takes letters, digits, _ , and : alone, {_JOBSET}; rename it"
-                yield (*place, "name"), name, message
-            seen.add(name)
-        for number, reason in _texts(rule, "onJobFailureReasons"):
+        if rule.name in seen:
+            yield (*place, "name"), rule.name, f"another rule has this name, {_JOBSET}; rename one"
+        elif rule.name and (len(rule.name) > _LONGEST or not _NAME.fullmatch(rule.name)):
+            message = f"begins with a letter and takes letters, digits, _ , and : alone, {_JOBSET}; rename it"
+            yield (*place, "name"), rule.name, message
+        seen |= {rule.name} - {""}
+        for number, reason in enumerate(rule.on_job_failure_reasons):
             if reason not in _REASONS:
                 message = f"is not a reason for which a Job fails, {_JOBSET}; use {' or '.join(_REASONS)}"
                 yield (*place, "onJobFailureReasons", number), reason, message
-        for number, target in _texts(rule, "targetReplicatedJobs"):
+        for number, target in enumerate(rule.target_replicated_jobs):
             if target not in held:
                 yield (*place, "targetReplicatedJobs", number), target, _nobody(called)
 
 
-def _gated(spec: Mapping[str, Any]) -> Iterator[_Fault]:
+def _gated(policy: FailurePolicy) -> Iterator[_Fault]:
     """Yield what JobSet takes only behind feature gates that are off (`pkg/features/features.go`)."""
-    policy = loose.mapping(spec.get("failurePolicy"))
-    rules = policy.get("rules")
-    for index, rule in enumerate(loose.sequence(rules)):
-        if isinstance(rule, dict) and rule.get("action") in _GATED:
+    for index, rule in enumerate(policy.rules):
+        if rule.action in _GATED:
             message = "JobSet refuses it while its feature gate RestartJob is off, as by default; use RestartJobSet"
-            yield ("failurePolicy", "rules", index, "action"), rule["action"], message
-    if policy.get("restartStrategy") == "InPlaceRestart":
+            yield ("failurePolicy", "rules", index, "action"), rule.action, message
+    if policy.restart_strategy == "InPlaceRestart":
         message = "JobSet refuses it while its feature gate InPlaceRestart is off, as by default; use Recreate"
         yield ("failurePolicy", "restartStrategy"), "InPlaceRestart", message
 
 
-def _texts(rule: Mapping[str, Any], member: str) -> list[tuple[int, str]]:
-    found = rule.get(member)
-    return [(n, each) for n, each in enumerate(found) if isinstance(each, str)] if isinstance(found, list) else []
-
-
-def _endless(spec: Mapping[str, Any], templates: Sequence[Template], reader: endless.Reader) -> Iterator[Finding]:
+def _endless(policy: SuccessPolicy, templates: Sequence[Template], reader: endless.Reader) -> Iterator[Finding]:
     """Report a replicated job that never ends and that a JobSet waits for, beside one that may end.
 
     Args:
-        spec: of the JobSet.
+        policy: the success policy of the JobSet.
         templates: its replicated jobs.
         reader: says which containers never end.
     """
-    policy = loose.mapping(spec.get("successPolicy"))
-    targets = policy.get("targetReplicatedJobs")
-    named = set(map(str, targets)) if isinstance(targets, list) else set()
-    if policy.get("operator", "All") != "All" or len(templates) < 2:
+    named = policy.target_replicated_jobs
+    if policy.operator != "All" or len(templates) < 2:
         return
     waiting = {index for index, each in enumerate(templates) if _never_ends(each, reader)}
     if len(waiting) == len(templates):
         return
     # By its name alone, the launcher of MPI may be another program than a training, and end the daemons of its nodes.
     runtime = templates[0].runtime
-    daemons = runtime is not None and runtime.ml_policy.get("mpi") is not None and runtime.is_unlabelled
+    daemons = runtime is not None and runtime.value.spec.ml_policy.mpi is not None and runtime.is_unlabelled
     for index in sorted(waiting):
-        name = templates[index].raw.get("name")
+        name = templates[index].job.name
         if not named or name in named:
             message = (
                 "never ends, and the set is complete only when this replicated job has ended too, so that it keeps its "

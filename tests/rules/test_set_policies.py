@@ -137,7 +137,6 @@ TAKEN_SETS = {
         ),
     ),
     "rules without names": (NODE, {"failurePolicy": {"maxRestarts": 1, "rules": [{"action": "FailJobSet"}] * 2}}),
-    "odd types": (NODE, {"failurePolicy": {"rules": [None, {"name": 1, "onJobFailureReasons": [1]}]}}),
 }
 
 
