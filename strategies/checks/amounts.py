@@ -6,14 +6,14 @@ What an API server says itself of other resources is not repeated. Source: kuber
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
-from muster.strategies.documents import loose, quantities
+from muster.strategies.documents import quantities
 from muster.strategies.documents.findings import Severity
-from muster.strategies.documents.pods import ResourceRequirements
+from muster.strategies.documents.model import Amounts, Resources
 from muster.strategies.platform import devices
 
 __all__ = ["Problem", "check"]
@@ -43,9 +43,9 @@ class Problem:
     rule: str
 
 
-def check(resources: Mapping[str, Any]) -> Iterator[Problem]:
+def check(resources: Resources) -> Iterator[Problem]:
     """Check the resources of one container, as the pod gets them; an amount that is not a quantity is left out."""
-    limits, requests = loose.member(resources, "limits"), loose.member(resources, "requests")
+    limits, requests = resources.limits, resources.requests
     for name in {**limits, **requests}:
         where, written = (("limits", name), limits[name]) if name in limits else (("requests", name), requests[name])
         amount = _read(written)
@@ -59,10 +59,10 @@ def check(resources: Mapping[str, Any]) -> Iterator[Problem]:
         elif name in _OF_KUBERNETES[1:] and name in limits and 0 < (amount or 0) < _LEAST:
             message = f"is {float(amount or 0):g} bytes, in which no process starts; write the unit, such as 64Gi"
             yield Problem(Severity.ERROR, where, written, message, "core/amount")
-    yield from _wishes(resources, limits)
+    yield from _wishes(resources)
 
 
-def _of_devices(name: str, limits: Mapping[str, Any], requests: Mapping[str, Any]) -> Iterator[Problem]:
+def _of_devices(name: str, limits: Amounts, requests: Amounts) -> Iterator[Problem]:
     """Judge the amount of a device, of which request and limit are the same."""
     part, written = ("limits", limits[name]) if name in limits else ("requests", requests[name])
     amount, wrong = _read(written), ""
@@ -82,16 +82,16 @@ def _of_devices(name: str, limits: Mapping[str, Any], requests: Mapping[str, Any
         yield Problem(Severity.ERROR, ("requests", name), requests[name], message, "core/limit")
 
 
-def _read(amount: Any) -> Fraction | None:
+def _read(amount: float | str) -> Fraction | None:
     try:
-        return Fraction(quantities.exact(amount)) if isinstance(amount, str | int | float) else None
+        return Fraction(quantities.exact(amount))
     except ValueError:
         return None  # the API server says so at once
 
 
-def _wishes(resources: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator[Problem]:
+def _wishes(resources: Resources) -> Iterator[Problem]:
     """Warn about what is accepted and that hardly any node can give."""
-    for name, amount in limits.items():
+    for name, amount in resources.limits.items():
         near = devices.misspelt(name)
         if near:
             message = f"no device plugin is known to offer this, and the pods would wait for ever; {near} may be meant"
@@ -99,9 +99,9 @@ def _wishes(resources: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator
         elif devices.is_replica(name) and quantities.count(amount) > 1:
             message = "replicas of a shared GPU may all be the same GPU, and NCCL refuses two ranks on one; ask for 1"
             yield Problem(Severity.WARNING, ("limits", name), amount, message, "core/shared-device")
-    if sum("/" in name for name in limits) < 2:
+    if sum("/" in name for name in resources.limits) < 2:
         return
-    makers = devices.makers(cast("ResourceRequirements", resources))
+    makers = devices.makers(resources)
     if len(makers) > 1:
         message = (
             f"the pod gets devices of {' and '.join(makers)}, and hardly any node has both; ask for those of one "

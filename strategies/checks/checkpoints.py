@@ -8,13 +8,14 @@ take the same arguments. DeepSpeed does so with `checkpoint.use_node_local_stora
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.strategies.documents import loose, mounts
+from muster.strategies.documents import mounts
 from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.documents.model import PodSpec, Storage, Volume
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.jobs.templates import find_spec, find_template
+from muster.strategies.jobs.templates import find_template
 from muster.strategies.launches import sites, topologies
 
 __all__ = ["RULE", "check", "settings_of", "why"]
@@ -62,29 +63,20 @@ def why(job: Job, settings: Mapping[str, Any]) -> str:
         return ""
     if "$" in folder or len(folder) > _LONGEST:
         return ""
-    path = posixpath.normpath(posixpath.join(str(place.raw.get("workingDir") or ""), folder))
+    path = posixpath.normpath(posixpath.join(place.container.working_dir, folder))
     template = find_template(job, place.job_path)
-    mount = mounts.holding(path, loose.mappings(place.raw.get("volumeMounts"))) if path.startswith("/") else None
-    if mount is None or template is None or not mounts.is_shared(mount, _volumes(job, template.raw_spec)):
+    mount = mounts.holding(path, place.container.volume_mounts) if path.startswith("/") else None
+    if mount is None or template is None or not mounts.is_shared(mount, _volumes(job, template.pod)):
         return ""
     return (
-        f"a process of each of the {nodes} nodes writes the same files into the volume at {mount['mountPath']}, which "
+        f"a process of each of the {nodes} nodes writes the same files into the volume at {mount.mount_path}, which "
         "the nodes share, and the nodes overwrite each other's files; remove it, or save to a volume of each pod"
     )
 
 
-def _volumes(job: Job, spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the volumes of a pod, and those that JobSet makes: one for all pods that mount it."""
-    document, path = find_spec(job)
-    inner: Any = document
-    for member in path:
-        inner = inner.get(member) or {}
-    claims = [
-        each
-        for policy in loose.mappings(inner.get("volumeClaimPolicies"))
-        for each in loose.mappings(policy.get("templates"))
-    ]
-    made: list[Mapping[str, Any]] = [
-        {"name": (each.get("metadata") or {}).get("name"), mounts.CLAIM: {}} for each in claims
-    ]
-    return [*loose.mappings(spec.get("volumes")), *made]
+def _volumes(job: Job, pod: PodSpec) -> Iterable[Volume]:
+    """Yield the volumes of a pod, and those that JobSet makes: one for all pods that mount it."""
+    yield from pod.volumes
+    for policy in job.jobset.volume_claim_policies:
+        for each in policy.templates:
+            yield Volume(name=each.metadata.name, persistent_volume_claim=Storage())

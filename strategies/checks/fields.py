@@ -9,14 +9,13 @@ to pods is known (`api/batch/v1/types.go`; jobset `pkg/controllers/jobset_contro
 
 from __future__ import annotations
 
-import itertools
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from muster.strategies.documents import labels, loose
+from muster.strategies.documents import labels
 from muster.strategies.documents.findings import Severity
+from muster.strategies.documents.model import Container, EnvVar, Volume
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
@@ -37,31 +36,29 @@ _OF_JOBSET = (
     *("restart-attempt", "job-restart-attempt", "in-place-restart-attempt", "disable-in-place-restart"),
 )
 _GIVEN = frozenset({*(_BATCH + each for each in _OF_BATCH), *(_JOBSET + each for each in _OF_JOBSET)})
-_MEMBERS = ("containers", "initContainers")
 _KEYED = ("metadata.labels['", "metadata.annotations['")
-_source: Callable[[Mapping[str, Any]], Any] = operator.methodcaller("get", "valueFrom")
 
 
 def faults(job: Job, template: Template) -> Iterator[Fault]:
     """Yield what the kubelet never finds for the containers and volumes of one pod."""
-    for index, volume in enumerate(loose.items(template.raw_spec, "volumes")):
-        for kind, member in _VOLUMES.items():
-            for inside, value, message in _named(loose.mapping(volume.get(kind)), member):
-                yield ("volumes", index, kind, *inside), value, message, "core/object-name", Severity.ERROR
-    for part in _MEMBERS:
-        for index, container in enumerate(template.raw_spec.get(part) or ()):
-            found = [(*each, "core/object-name", Severity.ERROR) for each in unnamed(container)]
+    for index, volume in enumerate(template.pod.volumes):
+        for inside, name in _of_volume(volume):
+            yield ("volumes", index, *inside), name, _UNNAMED, "core/object-name", Severity.ERROR
+    for part, every in (("containers", template.pod.containers), ("initContainers", template.pod.init_containers)):
+        for index, container in enumerate(every):
+            found = [(*each, "core/object-name", Severity.ERROR) for each in unnamed(container.env)]
             found += _of_container(template, container) if job.kind == "JobSet" else ()
             for inside, value, message, rule, severity in found:
                 yield (part, index, *inside), value, message, rule, severity
 
 
-def _of_container(template: Template, container: Mapping[str, Any]) -> Iterator[Fault]:
-    for number, name in _unfilled(container) if container.get("volumeMounts") else ():
+def _of_container(template: Template, container: Container) -> Iterator[Fault]:
+    for number, name in _unfilled(container):
         message = "the container has no variable of this name, so the kubelet never starts it; add it to env"
         yield ("volumeMounts", number, "subPathExpr"), name, message, "core/sub-path", Severity.ERROR
-    for number, key in _unknown(container.get("env") or ()):
-        if not any(key in written for kind in ("labels", "annotations") for written, _ in template.metadata(kind)):
+    for number, key in _unknown(container.env):
+        meta = (template.job.template.spec.template.metadata, template.job.template.metadata)
+        if not any(key in each.labels or key in each.annotations for each in meta):
             message = (
                 "neither Kubernetes nor JobSet gives it to pods, so the variable is empty; "
                 f"use {_near(key)}, or write it into the labels of the pod template"
@@ -70,35 +67,46 @@ def _of_container(template: Template, container: Mapping[str, Any]) -> Iterator[
             yield place, key, message, "core/unset-field", Severity.WARNING
 
 
-def unnamed(holder: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
+def unnamed(env: Sequence[EnvVar]) -> Iterator[tuple[Path, Any, str]]:
     """Yield the names in `env` that no ConfigMap and no Secret can have."""
-    for index, entry in enumerate(holder.get("env") or ()):
-        for kind in ("configMapKeyRef", "secretKeyRef") if entry.get("valueFrom") else ():
-            for inside, value, message in _named(loose.member(entry["valueFrom"], kind), "name"):
-                yield ("env", index, "valueFrom", kind, *inside), value, message
+    for index, entry in enumerate(env):
+        source = entry.value_from
+        named = (
+            (("configMapKeyRef", source.config_map_key_ref), ("secretKeyRef", source.secret_key_ref)) if source else ()
+        )
+        for kind, ref in named:
+            if ref is not None and not ref.optional and _is_wrong(ref.name):
+                yield ("env", index, "valueFrom", kind, "name"), ref.name, _UNNAMED
 
 
-def _named(source: Mapping[str, Any], member: str) -> Iterator[tuple[Path, Any, str]]:
-    name = source.get(member)
-    if isinstance(name, str) and name and not labels.is_object(name) and source.get("optional") is not True:
-        message = "no object has a name of other than small letters, digits, - and ., so the containers wait for it"
-        yield (member,), name, f"{message} for ever; correct it"
+def _of_volume(volume: Volume) -> Iterator[tuple[Path, str]]:
+    """Yield the names in a volume that no object can have."""
+    claim, files, secret = volume.persistent_volume_claim, volume.config_map, volume.secret
+    if claim is not None and _is_wrong(claim.claim_name):
+        yield ("persistentVolumeClaim", "claimName"), claim.claim_name
+    if files is not None and not files.optional and _is_wrong(files.name):
+        yield ("configMap", "name"), files.name
+    if secret is not None and not secret.optional and _is_wrong(secret.secret_name):
+        yield ("secret", "secretName"), secret.secret_name
 
 
-_VOLUMES = {"persistentVolumeClaim": "claimName", "configMap": "name", "secret": "secretName"}
+def _is_wrong(name: str) -> bool:
+    return bool(name) and not labels.is_object(name)
 
 
-def _unfilled(container: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+_UNNAMED = (
+    "no object has a name of other than small letters, digits, - and ., so the containers wait for it for ever; "
+    "correct it"
+)
+
+
+def _unfilled(container: Container) -> Iterator[tuple[int, str]]:
     """Yield the variables in the paths of mounts that nothing sets (kubelet ExpandContainerVolumeMounts)."""
-    mounts = container["volumeMounts"]
-    if not isinstance(mounts, list) or container.get("envFrom"):
+    if container.env_from or not any(each.sub_path_expr for each in container.volume_mounts):
         return
-    paths = [mount.get("subPathExpr") if isinstance(mount, dict) else None for mount in mounts]
-    if not any(paths):
-        return
-    known = {entry.get("name") for entry in container.get("env") or ()} | _GIVEN_BY_KUBERNETES
-    for index, text in enumerate(paths):
-        for name in _REFERENCE.findall(text[:_LONGEST]) if isinstance(text, str) else ():
+    known = {entry.name for entry in container.env} | _GIVEN_BY_KUBERNETES
+    for index, mount in enumerate(container.volume_mounts):
+        for name in _REFERENCE.findall(mount.sub_path_expr[:_LONGEST]):
             if name not in known and "_SERVICE_" not in name and "_PORT" not in name:
                 yield index, name
 
@@ -108,13 +116,12 @@ _REFERENCE = re.compile(r"(?<!\$)\$\(([A-Za-z_][\w.-]*)\)")
 _LONGEST = 4096
 
 
-def _unknown(env: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+def _unknown(env: Sequence[EnvVar]) -> Iterator[tuple[int, str]]:
     """Yield the entries that name a key of these domains which nobody gives."""
-    sources = list(map(_source, env))
-    for index in itertools.compress(itertools.count(), sources):
-        reference = sources[index].get("fieldRef")
-        path = reference.get("fieldPath") if isinstance(reference, dict) else None
-        if isinstance(path, str) and path not in _USUAL and path.startswith(_KEYED) and path.endswith("']"):
+    for index, entry in enumerate(env):
+        reference = entry.value_from.field_ref if entry.value_from is not None else None
+        path = reference.field_path if reference is not None else ""
+        if path not in _USUAL and path.startswith(_KEYED) and path.endswith("']"):
             key = path.partition("['")[2][:-2]
             if key not in _GIVEN and key.startswith((_BATCH, _JOBSET, _FORMER)):
                 yield index, key

@@ -12,9 +12,11 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from muster.strategies.documents import loose, names, paths, pods, quantities
+from muster.strategies.documents import names, quantities
 from muster.strategies.documents.findings import Severity
+from muster.strategies.documents.model import Expression, NodeTerm, PodAffinity, PodSpec, Selector
 from muster.strategies.documents.paths import Path
+from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
 from muster.strategies.platform import machines
 from muster.strategies.roles.affinities import REQUIRED
@@ -36,55 +38,57 @@ _WAITS = "so some of them wait for ever"
 _NAMED = 5
 
 
-def faults(template: Template) -> Iterator[Fault]:
+def faults(job: Job, template: Template) -> Iterator[Fault]:
     """Yield what keeps the pods of one replicated job from the hosts that they ask for."""
-    spec = template.raw_spec
-    selector = loose.mapping(spec.get("nodeSelector"))
-    if selector or spec.get("affinity"):
-        asked = _asked(spec)
-        yield from _by_count(spec, selector, asked.get("nvidia.com/gpu", 0))
+    selector, terms = template.pod.node_selector, template.pod.affinity.node_affinity.required.node_selector_terms
+    if selector or terms:
+        asked = _asked(template.pod)
+        yield from _by_count(selector, terms, asked.get("nvidia.com/gpu", 0))
         yield from _by_maker(selector, asked)
         if asked and selector:
             yield from _without(selector, asked)
-        if selector and spec.get("affinity"):
-            yield from _nowhere(selector, spec["affinity"])
-    host = _host(template, selector)
+        if selector and terms:
+            yield from _nowhere(selector, terms)
+    meta = job.runtime.value.metadata if job.kind == "TrainJob" and job.runtime is not None else job.metadata
+    pods = template.job.template.spec.template
+    labels = {_JOBSET_NAME: meta.name, _JOB_NAME: template.job.name, **pods.metadata.labels}
+    annotations = (meta.annotations, pods.metadata.annotations, template.job.template.metadata.annotations)
+    exclusive = any(each.get(_EXCLUSIVE) == names.HOSTNAME_LABEL for each in annotations)
+    host = _host(template.pod, labels, exclusive=exclusive)
     if host is not None:
-        yield from _on_one_host(template, *host)
+        yield from _on_one_host(template, labels, *host)
 
 
-def _asked(spec: Mapping[str, Any]) -> dict[str, int]:
+def _asked(pod: PodSpec) -> dict[str, int]:
     """Return the GPUs of a pod by their resource."""
     found: dict[str, int] = {}
-    for container in spec.get("containers") or ():
-        limits = loose.member(container.get("resources"), "limits")
+    for container in pod.containers:
         for name in _GPUS:
-            if name in limits:
-                found[name] = found.get(name, 0) + quantities.count(limits[name])
+            if name in container.resources.limits:
+                found[name] = found.get(name, 0) + quantities.count(container.resources.limits[name])
     return found
 
 
-def _by_count(spec: Mapping[str, Any], selector: Mapping[str, Any], asked: int) -> Iterator[Fault]:
+def _by_count(selector: Mapping[str, str], terms: Sequence[NodeTerm], asked: int) -> Iterator[Fault]:
     """Compare the number of GPUs that a label of the nodes has to be with the number that a pod asks for."""
     message = f"such a node has fewer than the {asked} GPUs that a pod asks for, so the pods wait for ever; correct one"
-    given = selector.get(_COUNT)
-    if isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) < 4 and int(given) < asked:
+    given = selector.get(_COUNT, "")
+    if given.isascii() and given.isdecimal() and len(given) < 4 and int(given) < asked:
         yield ("nodeSelector", _COUNT), given, message, _RULE, Severity.WARNING
-    terms = loose.sequence(loose.member(spec, "affinity", "nodeAffinity", REQUIRED).get("nodeSelectorTerms"))
     few = [_is_below(term, asked) for term in terms] if 0 < asked <= _MOST else []
     if few and all(few):
         yield _TERMS, None, message, _RULE, Severity.WARNING
 
 
-def _is_below(term: Any, asked: int) -> bool:
+def _is_below(term: NodeTerm, asked: int) -> bool:
     """Whether a term allows no node of as many GPUs as are asked for."""
-    about = [each for each in loose.items(term, "matchExpressions") if each.get("key") == _COUNT]
+    about = [each for each in term.match_expressions if each.key == _COUNT]
     return bool(about) and not any(
         all(lets(each, str(count)) for each in about) for count in range(asked, 2 * _MOST + 1)
     )
 
 
-def _by_maker(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator[Fault]:
+def _by_maker(selector: Mapping[str, str], asked: Mapping[str, int]) -> Iterator[Fault]:
     """Compare the maker of the GPUs of the nodes with that of the GPUs that a pod asks for."""
     for key in selector if asked else ():
         held = next((name for start, name in _LABELLED.items() if key.startswith(start)), None)
@@ -94,7 +98,7 @@ def _by_maker(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator
             return
 
 
-def _without(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator[Fault]:
+def _without(selector: Mapping[str, str], asked: Mapping[str, int]) -> Iterator[Fault]:
     """Report nodes that say that they have no GPU, and nodes of Windows, for which there is no plugin of devices."""
     for key, value, what in _LACKING:
         if selector.get(key) == value:
@@ -106,11 +110,11 @@ def _without(selector: Mapping[str, Any], asked: Mapping[str, int]) -> Iterator[
     yield from _by_machine(selector, sum(asked.values()))
 
 
-def _by_machine(selector: Mapping[str, Any], asked: int) -> Iterator[Fault]:
+def _by_machine(selector: Mapping[str, str], asked: int) -> Iterator[Fault]:
     """Compare the GPUs that a pod asks for with those of the type of machine that it asks for."""
     for key in machines.TYPES:
-        value = selector.get(key)
-        held = machines.gpus(value) if isinstance(value, str) else None
+        value = selector.get(key, "")
+        held = machines.gpus(value)
         if held is not None and held < asked:
             has = "no GPU" if not held else f"{held} GPU{'s' if held != 1 else ''}"
             message = f"such a machine has {has}, and a pod asks for {asked}, so the pods wait for ever; correct one"
@@ -125,87 +129,70 @@ _LACKING = (
 )
 
 
-def _host(template: Template, selector: Mapping[str, Any]) -> tuple[Path, str, bool] | None:
+def _host(pod: PodSpec, labels: Mapping[str, str], *, exclusive: bool) -> tuple[Path, str, bool] | None:
     """Return where it is written that all pods of a Job share one host, its name, and whether a scheduler decides."""
-    name, wanted = template.raw_spec.get("nodeName"), selector.get(names.HOSTNAME_LABEL)
-    if isinstance(name, str) and name:
-        return ("nodeName",), name, False
-    if isinstance(wanted, str) and wanted:
+    wanted = pod.node_selector.get(names.HOSTNAME_LABEL)
+    if pod.node_name:
+        return ("nodeName",), pod.node_name, False
+    if wanted:
         return ("nodeSelector", names.HOSTNAME_LABEL), wanted, True
-    annotations = [loose.mapping(paths.lookup(template.document, ("metadata", "annotations")))]
-    annotations += [held for held, _ in template.metadata("annotations")]
-    if any(held.get(_EXCLUSIVE) == names.HOSTNAME_LABEL for held in annotations):
+    if exclusive:
         return (), _EXCLUSIVE, True
-    if _is_about_itself(template, "podAffinity"):
+    if _is_about(pod.affinity.pod_affinity, labels):
         return ("affinity", "podAffinity"), "podAffinity", True
     return None
 
 
-def _on_one_host(template: Template, place: Path, host: str, scheduled: bool) -> Iterator[Fault]:
+def _on_one_host(
+    template: Template, labels: Mapping[str, str], place: Path, host: str, scheduled: bool
+) -> Iterator[Fault]:
     """Judge pods that have to share one host."""
-    count = pods.at_once(template.raw) * (1 if host == _EXCLUSIVE else pods.replicas(template.raw))
+    count = template.job.at_once * (1 if host == _EXCLUSIVE else template.job.jobs)
     if count < 2:
         return
-    port = _port(template.raw_spec)
+    port = _port(template.pod)
     if port is not None:
         message = f"{count} pods with the host's port {port} cannot be on one host, {_WAITS}; remove one of the two"
         yield place, host, message, _RULE, Severity.ERROR
-    elif scheduled and _is_about_itself(template, "podAntiAffinity"):
+    elif scheduled and _is_about(template.pod.affinity.pod_anti_affinity, labels):
         message = f"{count} pods that keep each other from a host cannot be on one, {_WAITS}; remove one of the two"
         yield place, host, message, _RULE, Severity.ERROR
     else:
-        devices = sum(_asked(template.raw_spec).values()) * count
+        devices = sum(_asked(template.pod).values()) * count
         if devices > _MOST:
             message = f"the {count} pods ask for {devices} GPUs of one host, {_WAITS}; let them be on several"
             yield place, host, message, _RULE, Severity.WARNING
 
 
-def _port(spec: Mapping[str, Any]) -> int | None:
+def _port(pod: PodSpec) -> int | None:
     """Return a port of the host that each pod takes."""
-    for container in spec.get("containers") or ():
-        for port in container.get("ports") or ():
-            found = port.get("containerPort") if spec.get("hostNetwork") is True else port.get("hostPort")
-            if type(found) is int and found:
-                return found
-    return None
+    every = (port for container in pod.containers for port in container.ports)
+    taken = (port.container_port if pod.host_network else port.host_port for port in every)
+    return next(filter(None, taken), None)
 
 
-def _is_about_itself(template: Template, kind: str) -> bool:
-    """Whether a required affinity or anti-affinity of pods about hosts selects the pods of the job themselves."""
-    affinity = template.raw_spec.get("affinity")
-    terms = loose.member(affinity, kind).get(REQUIRED) if affinity else None
-    if not terms:
-        return False
-    labels = _labels(template)
+def _is_about(affinity: PodAffinity, labels: Mapping[str, str]) -> bool:
+    """Whether a required affinity or anti-affinity of pods about hosts selects pods of these labels."""
     return any(
-        term.get("topologyKey") == names.HOSTNAME_LABEL and _selects(term.get("labelSelector"), labels)
-        for term in loose.mappings(terms)
+        term.topology_key == names.HOSTNAME_LABEL and _selects(term.label_selector, labels)
+        for term in affinity.required
     )
 
 
-def _labels(template: Template) -> dict[str, Any]:
-    """Return the labels of the pods: their own, and those of JobSet."""
-    own, _ = next(template.metadata("labels"))
-    name = loose.mapping(template.document.get("metadata")).get("name")
-    return {_JOBSET_NAME: name, _JOB_NAME: template.raw.get("name"), **own}
-
-
-def _selects(selector: Any, labels: Mapping[str, Any]) -> bool:
+def _selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
     """Whether a selector certainly selects pods of these labels."""
-    wanted = loose.member(selector, "matchLabels")
-    about = loose.sequence(loose.mapping(selector).get("matchExpressions"))
     return (
-        bool(wanted or about)
-        and all(labels.get(key) == value for key, value in wanted.items())
-        and all(loose.mapping(each).get("key") in labels and lets(each, str(labels[each["key"]])) for each in about)
+        selector is not None
+        and selector != Selector()
+        and selector.match_labels.items() <= labels.items()
+        and all(each.key in labels and lets(each, labels[each.key]) for each in selector.match_expressions)
     )
 
 
-def _nowhere(selector: Mapping[str, Any], affinity: Mapping[str, Any]) -> Iterator[Fault]:
+def _nowhere(selector: Mapping[str, str], terms: Sequence[NodeTerm]) -> Iterator[Fault]:
     """Report terms of which none allows what the pod's own selector asks for."""
-    terms = ((affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
-    if terms and all(_against(selector, term) for term in terms):
-        about = {each.get("key") for term in terms for each in term.get("matchExpressions") or ()}
+    if all(_against(selector, term) for term in terms):
+        about = {each.key for term in terms for each in term.match_expressions}
         both = itertools.islice((key for key in selector if key in about), _NAMED)
         asked = ", ".join(f"{key}={selector[key]}" for key in both)
         message = (
@@ -215,26 +202,25 @@ def _nowhere(selector: Mapping[str, Any], affinity: Mapping[str, Any]) -> Iterat
         yield _TERMS, None, message, _RULE, Severity.ERROR
 
 
-def _against(selector: Mapping[str, Any], term: Mapping[str, Any]) -> bool:
+def _against(selector: Mapping[str, str], term: NodeTerm) -> bool:
     """Whether an expression of a term does not allow the value of a label that the selector asks for."""
-    found = term.get("matchExpressions") or ()
-    return any(each.get("key") in selector and not lets(each, selector[each["key"]]) for each in found)
+    return any(each.key in selector and not lets(each, selector[each.key]) for each in term.match_expressions)
 
 
-def lets(expression: Mapping[str, Any], value: str) -> bool:
+def lets(expression: Expression, value: str) -> bool:
     """Whether an expression about a label (`matchExpressions`) allows this value; an unknown operator does."""
-    judge = _OPERATORS.get(str(expression.get("operator")))
-    return judge is None or judge(value, expression.get("values") or ())
+    judge = _OPERATORS.get(expression.operator)
+    return judge is None or judge(value, expression.values)
 
 
-def _is_beyond(value: str, bounds: Sequence[Any], sign: int) -> bool:
+def _is_beyond(value: str, bounds: Sequence[str], sign: int) -> bool:
     try:
         return bool(bounds) and sign * int(value) > sign * int(bounds[0])
-    except (TypeError, ValueError):
+    except ValueError:
         return False
 
 
-_OPERATORS: Mapping[str, Callable[[str, Sequence[Any]], bool]] = {
+_OPERATORS: Mapping[str, Callable[[str, Sequence[str]], bool]] = {
     "In": lambda value, values: value in values,
     "NotIn": lambda value, values: value not in values,
     "Exists": lambda _value, _values: True,

@@ -6,13 +6,13 @@ values of the very labels that the platform declares for each node of the role.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from muster.strategies.checks.node_fits import lets
 from muster.strategies.claims import requests
-from muster.strategies.documents import names
+from muster.strategies.documents import decoding, names, paths
 from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.model import NodeTerm, Selector, Taint, Toleration
 from muster.strategies.jobs import assignments
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, list_templates, placed
@@ -29,7 +29,6 @@ Nodes = Callable[[Role], Iterable[Node]]
 _TRANSIENT = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _GIB = 1024**3
 _OF_RUNTIME = "spec.template."
-_TERMS = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 
 
 def check_roles(job: Job, nodes: Nodes) -> list[Finding]:
@@ -75,21 +74,21 @@ def _template(job: Job, template: Template, memory: str | None, nodes: Nodes) ->
 
 def _on_nodes(template: Template, role: Role, wanted: int, nodes: Iterable[Node]) -> Iterator[Finding]:
     """Compare memory and taints with the role's known nodes; once both can be met, the other nodes are not read."""
-    tolerations = [*(template.raw_spec.get("tolerations") or ()), *role.tolerations]
+    tolerations = [*template.pod.tolerations, *(decoding.read(each, Toleration) for each in role.tolerations)]
     owned, largest, roomy, refused = 0, 0, False, True
-    taint: Mapping[str, Any] = {}
+    taint: Taint | None = None
     for node in nodes:
         owned, largest = owned + 1, max(largest, node.memory or 0)
         roomy = roomy or node.memory is None or wanted <= node.memory
         kept_off = [each for each in node.taints if _stays(each) and not tolerates(tolerations, each)]
-        taint = taint or next(iter(kept_off), {})
+        taint = taint or next(iter(kept_off), None)
         refused = refused and bool(kept_off)
         if roomy and not refused:
             return
     if owned and not roomy:
         yield _too_large(template, role, wanted, largest, owned)
-    if owned and refused:
-        spoken = f"{taint.get('key')}={taint.get('value') or ''}:{taint.get('effect')}"
+    if taint is not None and refused:
+        spoken = f"{taint.key}={taint.value}:{taint.effect}"
         message = f"the pods tolerate the taints of none of the {owned} nodes of role {role.name}, such as {spoken}"
         hint = f"add a toleration to roles.{role.name} of the configuration"
         yield warning(template.field("tolerations"), None, f"{message}; {hint}", rule="roles/tolerations")
@@ -108,9 +107,9 @@ def _too_large(template: Template, role: Role, wanted: int, largest: int, owned:
     return warning(field, asked, message, rule="roles/memory")
 
 
-def _stays(taint: Mapping[str, Any]) -> bool:
+def _stays(taint: Taint) -> bool:
     """Whether a taint was set on purpose and is not a passing state of the node."""
-    return not str(taint.get("key")).startswith(_TRANSIENT)
+    return not taint.key.startswith(_TRANSIENT)
 
 
 def _contradictions(template: Template, role: Role) -> Iterator[Finding]:
@@ -122,7 +121,7 @@ def _contradictions(template: Template, role: Role) -> Iterator[Finding]:
 
 
 def _by_selector(template: Template, role: Role) -> Iterator[Finding]:
-    selector = template.raw_spec.get("nodeSelector") or {}
+    selector = template.pod.node_selector
     for key, values in role.node_labels.items():
         if key in selector and selector[key] not in values:
             message = (
@@ -133,55 +132,52 @@ def _by_selector(template: Template, role: Role) -> Iterator[Finding]:
 
 
 def _by_terms(template: Template, role: Role) -> Iterator[Finding]:
-    required = ((template.raw_spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}
-    terms = required.get("nodeSelectorTerms") or ()
+    terms = template.pod.affinity.node_affinity.required.node_selector_terms
     if terms and role.node_labels and not any(_can_match(term, role) for term in terms):
         message = (
             f"no node of role {role.name} can match any of these terms, because the role runs on {role.nodes}; "
             "change the terms or the role"
         )
-        yield error(template.field(*_TERMS), terms, message, rule="roles/node-affinity")
+        place = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+        quoted = paths.lookup(template.raw_spec, place)
+        yield error(template.field(*place), quoted, message, rule="roles/node-affinity")
 
 
-def _can_match(term: Mapping[str, Any], role: Role) -> bool:
-    if is_empty(term):
-        return False
-    expressions = term.get("matchExpressions") or ()
-    return all(_left(values, key, expressions) for key, values in role.node_labels.items())
-
-
-def _left(values: Sequence[str], key: str, expressions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the values of label `key` that all expressions about it allow."""
-    about = [each for each in expressions if each.get("key") == key]
-    return [value for value in values if all(lets(each, value) for each in about)]
+def _can_match(term: NodeTerm, role: Role) -> bool:
+    """Whether a term allows a value of each label that the role's nodes have."""
+    return not is_empty(term) and all(
+        any(all(lets(each, value) for each in term.match_expressions if each.key == key) for value in values)
+        for key, values in role.node_labels.items()
+    )
 
 
 def _by_company(template: Template, role: Role) -> Iterator[Finding]:
     path = ("affinity", "podAffinity", REQUIRED)
-    wanted = ((template.raw_spec.get("affinity") or {}).get("podAffinity") or {}).get(REQUIRED) or ()
-    for index, term in enumerate(wanted if role.apart else ()):
-        if term.get("topologyKey") == names.HOSTNAME_LABEL and _only(term.get("labelSelector") or {}, role.others):
+    for index, term in enumerate(template.pod.affinity.pod_affinity.required if role.apart else ()):
+        if term.topology_key == names.HOSTNAME_LABEL and _only(term.label_selector, role.others):
             message = f"role {role.name} does not share a host with {' or '.join(role.others)} pods; remove this term"
-            yield error(template.field(*path, index), term, message, rule="roles/anti-affinity")
+            quoted = paths.lookup(template.raw_spec, (*path, index))
+            yield error(template.field(*path, index), quoted, message, rule="roles/anti-affinity")
 
 
-def _only(selector: Mapping[str, Any], words: Sequence[str]) -> bool:
+def _only(selector: Selector | None, words: Sequence[str]) -> bool:
     """Whether a label selector selects only pods of these roles."""
-    if (selector.get("matchLabels") or {}).get(names.ROLE_LABEL) in words:
+    if selector is None:
+        return False
+    if selector.match_labels.get(names.ROLE_LABEL) in words:
         return True
-    about = (each for each in selector.get("matchExpressions") or () if each.get("key") == names.ROLE_LABEL)
-    return any(each.get("operator") == "In" and set(each.get("values") or ()) <= set(words) for each in about)
+    about = (each for each in selector.match_expressions if each.key == names.ROLE_LABEL)
+    return any(each.operator == "In" and set(each.values) <= set(words) for each in about)
 
 
 def _by_tolerations(template: Template, role: Role) -> Iterator[Finding]:
     """Only warn: an extra toleration does no harm, because the affinity decides where the pods run."""
     taints = [each for each in role.tolerations if each.get("operator") != "Exists"]
-    for index, found in enumerate(template.raw_spec.get("tolerations") or ()):
-        key, value = found.get("key"), found.get("value")
-        values = [each.get("value") for each in taints if each.get("key") == key]
-        if found.get("operator") != "Exists" and values and value not in (*values, None):
+    for index, found in enumerate(template.pod.tolerations):
+        values = [each.get("value") for each in taints if each.get("key") == found.key]
+        if found.operator != "Exists" and values and found.value not in (*values, ""):
             message = (
                 f"does not tolerate the taint of the nodes of role {role.name}, whose value is "
                 f"{' or '.join(map(repr, values))}; the role's toleration is added, and the pods run only on its nodes"
             )
-            yield warning(template.field("tolerations", index), value, message, rule="roles/tolerations")
+            yield warning(template.field("tolerations", index), found.value, message, rule="roles/tolerations")

@@ -18,13 +18,25 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from muster.strategies import shell
 from muster.strategies.checks import image_references
-from muster.strategies.documents import loose, mounts, pods
+from muster.strategies.documents import mounts
 from muster.strategies.documents.findings import Severity
+from muster.strategies.documents.model import (
+    Container,
+    EnvVar,
+    Files,
+    PodSpec,
+    SecurityContext,
+    Trainer,
+    Volume,
+    VolumeMount,
+)
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.quantities import whole
 from muster.strategies.launches import launches, readings
@@ -40,7 +52,6 @@ _ONE_WORD = (
     "core/command-word",
     True,
 )
-_MODES = ("configMap", "secret", "projected", "downwardAPI")
 _MODE, _EXECUTE, _OTHERS, _GROUP = 0o644, 0o111, 0o004, 0o040
 _LONGEST, _LONGEST_WORD = 4_096, 200  # characters of a path, a first word
 _MOST, _MOST_FILES = 256, 64  # words
@@ -52,7 +63,6 @@ _OPERATORS = frozenset({"&&", "||", "2>&1"})
 _DASHES = re.compile(r"[\u2010-\u2015\u2212][-\u2010-\u2015\w]")
 """A word that begins with a dash of a text editor where a flag begins with a hyphen."""
 _OF_ROOT = frozenset({"pytorch/pytorch", "nvidia/cuda", "nvcr.io/nvidia/pytorch", "nvcr.io/nvidia/cuda"})
-_USERS = ("runAsUser", "runAsNonRoot")
 _FOLDERS = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108  # compared with mounts, never written
 ROOT = "user 0 is root, and runAsNonRoot forbids it, so the kubelet never starts the container; correct one of the two"
 
@@ -66,65 +76,67 @@ class Start(NamedTuple):
         own: `spec.trainer`, where that is about this container; else empty.
     """
 
-    pod: Mapping[str, Any]
-    container: Mapping[str, Any]
-    own: Mapping[str, Any] = {}
-
-    def part(self, name: str) -> Sequence[str]:
-        """Return `command` or `args`."""
-        own = self.own.get(name)
-        return own if own is not None else self.container.get(name) or ()
+    pod: PodSpec
+    container: Container
+    own: Trainer = Trainer()
 
     @property
-    def mounted(self) -> Sequence[Mapping[str, Any]]:
-        """What the container mounts."""
-        return loose.items(self.container, "volumeMounts")
+    def command(self) -> Sequence[str]:
+        """`command`, as it will be."""
+        return (self.container.command or ()) if self.own.command is None else self.own.command
 
     @property
-    def context(self) -> Mapping[str, Any]:
+    def args(self) -> Sequence[str]:
+        """`args`, as they will be."""
+        return (self.container.args or ()) if self.own.args is None else self.own.args
+
+    @property
+    def context(self) -> SecurityContext:
         """The security context of the pod, and that of the container over it."""
-        outer, inner = (loose.mapping(each.get("securityContext")) for each in (self.pod, self.container))
-        return {**outer, **inner}
+        outer, inner = (each.security_context or SecurityContext() for each in (self.pod, self.container))
+        own = {name: value for name, value in msgspec.structs.asdict(inner).items() if value is not None}
+        return msgspec.structs.replace(outer, **own)
 
-    def volume(self, path: str) -> Mapping[str, Any]:
-        """Return the volume that holds a path; an empty one where none does."""
-        mount = mounts.holding(path, self.mounted) if path.startswith("/") and len(path) <= _LONGEST else None
-        held = loose.items(self.pod, "volumes") if mount is not None else ()
-        return next((each for each in held if mount is not None and each.get("name") == mount.get("name")), {})
+    def volume(self, path: str) -> Volume:
+        """Return the volume that holds a path; one without a source where none does."""
+        is_path = path.startswith("/") and len(path) <= _LONGEST
+        mount = mounts.holding(path, self.container.volume_mounts) if is_path else None
+        return Volume() if mount is None else mounts.volume(mount, self.pod.volumes)
 
 
 def faults(start: Start) -> Iterator[Fault]:
     """Yield what keeps a container from its start, or ends it there."""
-    container, secured = start.container, "securityContext" in start.container or "securityContext" in start.pod
-    folder, image = container.get("workingDir"), start.own.get("image") or container.get("image")
-    wrong = image_references.wrong(image) if isinstance(image, str) and image == image.strip() else ""
+    container = start.container
+    secured = (start.pod.security_context or container.security_context) is not None
+    folder, image = container.working_dir, start.own.image or container.image
+    wrong = image_references.wrong(image) if image == image.strip() else ""
     if wrong:
         yield ("image",), image, f"the kubelet never starts this container: {wrong}", "core/image", Severity.ERROR
-    if isinstance(folder, str) and folder and not folder.startswith("/"):  # OCI runtime-spec config.md, process.cwd
+    if folder and not folder.startswith("/"):  # OCI runtime-spec config.md, process.cwd
         message = "is not an absolute path, so the container runtime never starts the container; begin it with /"
         yield ("workingDir",), folder, message, "core/working-dir", Severity.ERROR
     if secured:
         yield from _of_user(start, image)
-    argv = [*start.part("command"), *start.part("args")]
-    if not start.part("command"):
+    argv = [*start.command, *start.args]
+    if not start.command:
         return
     found = [*_words_of(argv, start)]
     if _is_one_word(argv[0]):
         found.append((0, *_ONE_WORD))
-    if secured and start.mounted:
+    if secured and container.volume_mounts:
         found += _unreadable(argv, start)
+    count = len(start.command)
     for index, message, rule, certain in found:
-        count = len(start.part("command"))
         place: Path = ("command", index) if index < count else ("args", index - count)
         yield place, argv[index], message, rule, Severity.ERROR if certain else Severity.WARNING
-    message = _read_only(start, argv) if start.context.get("readOnlyRootFilesystem") is True else ""
+    message = _read_only(start, argv) if secured and start.context.read_only_root_filesystem else ""
     if message:
         yield ("securityContext", "readOnlyRootFilesystem"), True, message, "core/read-only-root", Severity.WARNING
 
 
-def is_root(context: Mapping[str, Any]) -> bool:
+def is_root(context: SecurityContext | None) -> bool:
     """Whether a security context names the user root and forbids it."""
-    return context.get("runAsNonRoot") is True and type(context.get("runAsUser")) is int and context["runAsUser"] == 0
+    return context is not None and context.run_as_non_root is True and context.run_as_user == 0
 
 
 def _is_one_word(first: str) -> bool:
@@ -135,12 +147,13 @@ def _is_one_word(first: str) -> bool:
     return launches.parse(tuple(words)).launcher not in (Launcher.OTHER, Launcher.NONE)
 
 
-def _of_user(start: Start, image: Any) -> Iterator[Fault]:
-    context, own = start.context, loose.mapping(start.container.get("securityContext"))
-    place = next((name for name in _USERS if own.get(name) is not None), None)
-    if place is not None and is_root(context):
-        yield ("securityContext", place), context[place], ROOT, "core/security-context", Severity.ERROR
-    if context.get("runAsNonRoot") is True and context.get("runAsUser") is None and isinstance(image, str):
+def _of_user(start: Start, image: str) -> Iterator[Fault]:
+    context, own = start.context, start.container.security_context or SecurityContext()
+    if is_root(context) and own.run_as_user is not None:
+        yield ("securityContext", "runAsUser"), own.run_as_user, ROOT, "core/security-context", Severity.ERROR
+    elif is_root(context) and own.run_as_non_root is not None:
+        yield ("securityContext", "runAsNonRoot"), own.run_as_non_root, ROOT, "core/security-context", Severity.ERROR
+    if context.run_as_non_root and context.run_as_user is None:
         name = image.partition("@")[0].removeprefix("docker.io/")
         head, colon, tag = name.rpartition(":")
         if (head if colon and "/" not in tag else name) in _OF_ROOT:
@@ -160,7 +173,7 @@ def _words_of(argv: Sequence[str], start: Start) -> Iterator[_Word]:
         message = f"{what}, and a container starts its program without one; write [bash, -c, TEXT]"
         yield 0, message, "core/no-shell", True
         return
-    if start.mounted and _lacks_execute(start.volume(first)):
+    if start.container.volume_mounts and _lacks_execute(start.volume(first)):
         message = (
             "is a file of a volume without an execute bit (mode 0644 by default), so it cannot be started; set "
             "defaultMode: 0755, or start it with its interpreter"
@@ -170,7 +183,7 @@ def _words_of(argv: Sequence[str], start: Start) -> Iterator[_Word]:
         message = "begins with a long dash, so no program takes it for a flag; write a hyphen (-)"
         dashed = (index for index, word in enumerate(argv[:_MOST]) if _DASHES.match(word))
         yield from ((index, message, "core/dash", False) for index in [*dashed][:1])
-    if start.mounted and name in launches.SHELLS:
+    if start.container.volume_mounts and name in launches.SHELLS:
         yield from _changed(argv, start)
     known = launches.parse(argv[:_MOST]).launcher not in (Launcher.OTHER, Launcher.NONE, Launcher.SHELL)
     operator = next((index for index, word in enumerate(argv[:_MOST]) if word in _OPERATORS), None)
@@ -195,7 +208,7 @@ def _changed(argv: Sequence[str], start: Start) -> Iterator[_Word]:
         signs = {sign for sign, _ in statement.items[1:]}
         for words, following in zip(every, [*statement.items[1:], None], strict=True):
             ends = "||" not in signs and (following is not None or errexit)
-            target = next((word for word in words[1:] if _source(start.volume(word))), None)
+            target = next((word for word in words[1:] if _files(start.volume(word))), None)
             if ends and words[:1] == ["chmod"] and target is not None:
                 message = (
                     f"chmod changes no file of a ConfigMap or Secret ({target}), whose volume is read-only, and the "
@@ -205,34 +218,34 @@ def _changed(argv: Sequence[str], start: Start) -> Iterator[_Word]:
                 return
 
 
-def _source(volume: Mapping[str, Any]) -> Mapping[str, Any]:
+def _files(volume: Volume) -> Files | None:
     """Return the source of a volume that holds files of objects of the API server, which nobody can change."""
-    return next((volume[member] for member in _MODES if isinstance(volume.get(member), dict)), {})
+    return volume.config_map or volume.secret or volume.projected or volume.downward_api
 
 
-def _lacks_execute(volume: Mapping[str, Any]) -> bool:
-    source = _source(volume)
-    parts = [part for each in loose.items(source, "sources") for part in each.values() if isinstance(part, dict)]
-    listed = [item for each in (source, *parts) for item in loose.items(each, "items")]
-    modes = [source.get("defaultMode") or _MODE, *(each.get("mode") for each in listed)]
-    return bool(source) and not any(mode & _EXECUTE for mode in modes if isinstance(mode, int))
+def _lacks_execute(volume: Volume) -> bool:
+    source = _files(volume)
+    if source is None:
+        return False
+    parts = [part for each in source.sources for part in (each.config_map, each.secret, each.downward_api) if part]
+    modes = [source.default_mode or _MODE, *(item.mode for each in (source, *parts) for item in each.items)]
+    return not any(mode & _EXECUTE for mode in modes if mode is not None)
 
 
 def _unreadable(argv: Sequence[str], start: Start) -> Iterator[_Word]:
     """Yield the first word that is a file which the user of the container may not read."""
-    user = start.context.get("runAsUser")
-    if type(user) is not int or user == 0 or start.context.get("fsGroup") is not None:
+    context = start.context
+    if not context.run_as_user or context.fs_group is not None:
         return
     for index, word in enumerate(argv[1:_MOST_FILES], start=1):
-        source = _source(start.volume(word))
-        mode = source.get("defaultMode", _MODE)
-        if not source or source.get("sources") or any("mode" in each for each in loose.items(source, "items")):
+        source = _files(start.volume(word))
+        if source is None or source.sources or any(each.mode is not None for each in source.items):
             continue
-        of_root = start.context.get("runAsGroup") in (None, 0)
-        if type(mode) is int and not mode & _OTHERS and not (mode & _GROUP and of_root):
+        mode = _MODE if source.default_mode is None else source.default_mode
+        if not mode & _OTHERS and not (mode & _GROUP and not context.run_as_group):
             message = (
-                f"belongs to root with the mode {mode:04o}, and the container runs as user {user}, which may not read "
-                "it; write fsGroup into the securityContext of the pod, or defaultMode: 0444"
+                f"belongs to root with the mode {mode:04o}, and the container runs as user {context.run_as_user}, "
+                "which may not read it; write fsGroup into the securityContext of the pod, or defaultMode: 0444"
             )
             yield index, message, "core/unreadable-file", False
             return
@@ -240,22 +253,22 @@ def _unreadable(argv: Sequence[str], start: Start) -> Iterator[_Word]:
 
 def _read_only(start: Start, argv: Sequence[str]) -> str:
     """Return why what a container with a read-only root starts would stop, "" where it may not."""
-    container, mounted = start.container, start.mounted
+    container = start.container
     launch = readings.read(argv).only
-    program = _needing(launch) if launch is not None and not container.get("envFrom") else ""
+    program = _needing(launch) if launch is not None and not container.env_from else ""
     if launch is None or not program:
         return ""
-    env = [*loose.items(container, "env"), *loose.items(start.own, "env")]
+    env = (*container.env, *start.own.env)
     logs = "" if launch.launcher is Launcher.VLLM else launch.values.get("log_dir") or _variable(launch, env, _LOGS)
     named = [logs, *(_variable(launch, env, name) for name in ("TMPDIR", "TEMP", "TMP"))]
     if any(each is None or "$" in each for each in named) or logs == "/dev/null":
         return ""
-    folder = container.get("workingDir")
-    writable = [each for each in mounted if not mounts.why_fixed(each, loose.items(start.pod, "volumes"))]
-    folders = [*filter(None, named[1:]), *_FOLDERS, *([str(folder)] if folder else [])]
+    folder = container.working_dir
+    writable = [each for each in container.volume_mounts if not mounts.why_fixed(each, start.pod.volumes)]
+    folders = [*filter(None, named[1:]), *_FOLDERS, *([folder] if folder else [])]
     if logs:
-        folders = [posixpath.join(str(folder or ""), logs)]
-    if any(_may_write(each, mounted, writable) for each in folders) or (writable and not folder and not logs):
+        folders = [posixpath.join(folder, logs)]
+    if any(_may_write(each, container, writable) for each in folders) or (writable and not folder and not logs):
         return ""
     if logs:
         return f"torchrun cannot make {logs}, the folder of its logs, and stops; mount a volume there"
@@ -274,17 +287,15 @@ def _needing(launch: Launch) -> str:
     return "vLLM makes its sockets" if launch.launcher is Launcher.VLLM and launch.target == "serve" else ""
 
 
-def _variable(launch: Launch, env: Sequence[Any], name: str) -> str | None:
+def _variable(launch: Launch, env: Sequence[EnvVar], name: str) -> str | None:
     """Return the value of a variable, "" for none, None for one that only the pod knows."""
     if name in launch.env:
         return launch.env[name]
-    entry = pods.find_env(env, name)
-    if entry is None:
-        return ""
-    return None if entry.get("valueFrom") is not None else str(entry.get("value") or "")
+    entry = next((each for each in reversed(env) if each.name == name), EnvVar())
+    return entry.value if entry.value_from is None else None
 
 
-def _may_write(folder: str, mounted: Sequence[Mapping[str, Any]], writable: Sequence[Mapping[str, Any]]) -> bool:
+def _may_write(folder: str, container: Container, writable: Sequence[VolumeMount]) -> bool:
     """Whether a folder is on a volume that can be written; one that is relative to the image's may be."""
-    found = mounts.holding(posixpath.normpath(folder), mounted)
-    return not folder.startswith("/") or (found is not None and any(found is each for each in writable))
+    found = mounts.holding(posixpath.normpath(folder), container.volume_mounts)
+    return not folder.startswith("/") or any(found is each for each in writable)

@@ -319,7 +319,7 @@ class PodTerm(_Object, frozen=True):
     """A term of a required affinity between pods."""
 
     topology_key: str = ""
-    label_selector: Selector = Selector()
+    label_selector: Selector | None = None
 
 
 class PodAffinity(_Object, frozen=True):
@@ -428,6 +428,7 @@ class PodSpec(_Object, frozen=True):
     scheduling_gates: tuple[Named, ...] = ()
     security_context: SecurityContext | None = None
     volumes: tuple[Volume, ...] = ()
+    host_ipc: bool = msgspec.field(name="hostIPC", default=False)
     host_network: bool = False
     node_name: str = ""
     node_selector: Texts = {}
@@ -759,7 +760,7 @@ class NodeSpec(_Object, frozen=True):
 class NodeStatus(_Object, frozen=True):
     """`status` of a Node."""
 
-    allocatable: Anything = {}
+    allocatable: Amounts = {}
 
 
 class Node(_Object, frozen=True):

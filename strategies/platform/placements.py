@@ -6,11 +6,11 @@ one evicts or starves the other. The platform says which nodes belong to a role;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.strategies.documents import quantities
+from muster.strategies.documents import decoding, model, quantities
 
 __all__ = ["KNOWN", "Node", "Role", "node"]
 
@@ -59,13 +59,11 @@ class Node:
         memory: bytes that pods may ask for, None where the node does not say.
     """
 
-    taints: Sequence[Mapping[str, Any]] = ()
+    taints: Sequence[model.Taint] = ()
     memory: int | None = None
 
 
 def node(document: Mapping[str, Any]) -> Node:
     """Read a Node object (core/v1) that has the shape of its kind."""
-    allocatable = (document.get("status") or {}).get("allocatable") or {}
-    taints: Iterable[Mapping[str, Any]] = (document.get("spec") or {}).get("taints") or ()
-    memory = quantities.count(allocatable.get("memory"))
-    return Node(tuple(taints), memory or None)
+    value = decoding.read(document, model.Node)
+    return Node(value.spec.taints, quantities.count(value.status.allocatable.get("memory")) or None)

@@ -6,13 +6,9 @@ pods, and Trainer leaves alone what it did not write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import requests
 from muster.strategies.documents import names
-from muster.strategies.documents.paths import Absent, Path
 from muster.strategies.jobs import assignments
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, list_templates
@@ -29,7 +25,7 @@ def enforce(job: Job, changes: Changes) -> None:
     for request in requests.list_requests(job):
         _measure(job, changes, request)
     for template in list_templates(job) if job.roles else ():
-        if template.raw_spec:
+        if template.pod.containers:
             _place(job, changes, template)
 
 
@@ -41,14 +37,14 @@ def _place(job: Job, changes: Changes, template: Template) -> None:
     role = job.roles.get(assigned.word)
     if role is not None:
         for add in (affinities.require, affinities.keep_apart, tolerations.add, _spread):
-            add(changes, template.pod_path, role, f"set by {assigned.where}")
+            add(changes, template, role, f"set by {assigned.where}")
 
 
 def _label(changes: Changes, template: Template, assigned: assignments.Assignment) -> None:
-    labels, path = next(template.metadata("labels"))
-    if names.ROLE_LABEL not in labels:
+    if names.ROLE_LABEL not in template.job.template.spec.template.metadata.labels:
         reason = f"pods of other roles recognise role {assigned.word} by this label; {assigned.where} sets the role"
-        changes.set((*path, names.ROLE_LABEL), assigned.word, rule="roles/label", reason=reason)
+        path = (*template.pod_path[:-1], "metadata", "labels", names.ROLE_LABEL)
+        changes.set(path, assigned.word, rule="roles/label", reason=reason)
 
 
 def _measure(job: Job, changes: Changes, request: requests.ClaimRequest) -> None:
@@ -58,16 +54,14 @@ def _measure(job: Job, changes: Changes, request: requests.ClaimRequest) -> None
         memories.add(changes, request.template, profile.memory, because)
 
 
-def _spread(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
+def _spread(changes: Changes, template: Template, role: Role, because: str) -> None:
     """Add the role's spread unless a constraint already spreads the pods over this topology.
 
     The spread is soft: a pod that finds no room where the count is lowest runs elsewhere, because pods that share a
     device must also share its node. `matchLabelKeys` counts the pods of the same JobSet without naming it, since a
     generated name is not known yet (core/v1 TopologySpreadConstraint, on by default since Kubernetes 1.27).
     """
-    path = (*pod_path, "topologySpreadConstraints")
-    found = changes.get(*path)
-    if role.spread is None or _is_spread(() if isinstance(found, Absent) else found or (), role.spread):
+    if role.spread in (None, *(each.topology_key for each in template.pod.topology_spread_constraints)):
         return
     constraint = {
         "maxSkew": 1,
@@ -77,8 +71,5 @@ def _spread(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
         "matchLabelKeys": [names.JOBSET_NAME_LABEL],
     }
     reason = f"role {role.name}, {because}, is spread over {role.spread}"
+    path = (*template.pod_path, "topologySpreadConstraints")
     changes.append(path, constraint, rule="roles/spread", reason=reason)
-
-
-def _is_spread(constraints: Any, key: str) -> bool:
-    return any(isinstance(each, Mapping) and each.get("topologyKey") == key for each in constraints)

@@ -7,12 +7,12 @@ in it would make it match nodes. Source: core/v1 NodeSelector, NodeSelectorTerm,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import names
-from muster.strategies.documents.paths import Absent, Path
+from muster.strategies.documents.model import Expression, NodeTerm
+from muster.strategies.jobs.templates import Template
 from muster.strategies.platform.placements import Role
 
 __all__ = ["REQUIRED", "is_empty", "keep_apart", "require"]
@@ -23,42 +23,42 @@ _FEW = 32
 """Terms that are changed one by one, which is shown best; more are replaced together, as they are restored."""
 
 
-def require(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
+def require(changes: Changes, template: Template, role: Role, because: str) -> None:
     """Restrict the pods to the role's nodes; a role without node labels adds nothing."""
-    expressions = [{"key": key, "operator": "In", "values": list(values)} for key, values in role.node_labels.items()]
-    terms_path = (*pod_path, "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+    path = (*template.pod_path, "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
     reason = f"role {role.name}, {because}, runs on {role.nodes}"
-    terms = changes.get(*terms_path)
-    if not expressions:
+    terms = template.pod.affinity.node_affinity.required.node_selector_terms
+    if not role.node_labels:
         return
-    if isinstance(terms, Absent) or not terms:
-        changes.set(terms_path, [{"matchExpressions": expressions}], rule="roles/node-affinity", reason=reason)
+    if not terms:
+        changes.set(path, [{"matchExpressions": _missing(None, role)}], rule="roles/node-affinity", reason=reason)
         return
     reason = f"{reason}; your term is kept"
     if len(terms) > _FEW:
-        narrowed = [_narrowed(term, expressions) for term in terms]
-        changes.set(terms_path, narrowed, rule="roles/node-affinity", reason=reason)
+        narrowed = [
+            {**raw, "matchExpressions": [*(raw.get("matchExpressions") or ()), *missing]} if missing else raw
+            for raw, missing in zip(changes.get(*path), (_missing(term, role) for term in terms), strict=True)
+        ]
+        changes.set(path, narrowed, rule="roles/node-affinity", reason=reason)
         return
     for index, term in enumerate(terms):
-        for wanted in _missing(term, expressions):
-            path = (*terms_path, index, "matchExpressions")
-            changes.append(path, wanted, rule="roles/node-affinity", reason=reason)
+        for wanted in _missing(term, role):
+            changes.append((*path, index, "matchExpressions"), wanted, rule="roles/node-affinity", reason=reason)
 
 
-def _narrowed(term: Mapping[str, Any], expressions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    missing = _missing(term, expressions)
-    return {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), *missing]} if missing else term
-
-
-def _missing(term: Mapping[str, Any], expressions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the expressions that a term does not imply; none for one that is empty."""
-    if is_empty(term):
+def _missing(term: NodeTerm | None, role: Role) -> list[dict[str, object]]:
+    """Return the expressions of a role that a term does not imply; none for one that is empty, all for None."""
+    if term is not None and is_empty(term):
         return []
-    present = term.get("matchExpressions") or ()
-    return [wanted for wanted in expressions if not any(_implies(found, wanted) for found in present)]
+    present = term.match_expressions if term is not None else ()
+    return [
+        {"key": key, "operator": "In", "values": list(values)}
+        for key, values in role.node_labels.items()
+        if not any(_implies(found, key, values) for found in present)
+    ]
 
 
-def keep_apart(changes: Changes, pod_path: Path, role: Role, because: str) -> None:
+def keep_apart(changes: Changes, template: Template, role: Role, because: str) -> None:
     """Keep the pods off hosts with pods of another role in any namespace; a role that is not apart adds nothing."""
     if not role.apart:
         return
@@ -69,20 +69,17 @@ def keep_apart(changes: Changes, pod_path: Path, role: Role, because: str) -> No
         "namespaceSelector": {},
         "topologyKey": names.HOSTNAME_LABEL,
     }
-    path = (*pod_path, "affinity", "podAntiAffinity", REQUIRED)
-    found = changes.get(*path)
-    if isinstance(found, Absent) or term not in (found or ()):
+    path = (*template.pod_path, "affinity", "podAntiAffinity", REQUIRED)
+    if not template.pod.affinity.pod_anti_affinity.required or term not in changes.get(*path):
         reason = f"role {role.name}, {because}, does not share a host with {' or '.join(role.others)} pods"
         changes.append(path, term, rule="roles/anti-affinity", reason=reason)
 
 
-def is_empty(term: Mapping[str, Any]) -> bool:
+def is_empty(term: NodeTerm) -> bool:
     """Whether a node selector term is empty, so that it matches no node."""
-    return not term.get("matchExpressions") and not term.get("matchFields")
+    return not term.match_expressions and not term.match_fields
 
 
-def _implies(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether each node that the present expression allows is also allowed by the wanted one."""
-    values: Sequence[Any] = found.get("values") or ()
-    same = found.get("key") == wanted["key"] and found.get("operator") == "In"
-    return same and bool(values) and set(values) <= set(wanted["values"])
+def _implies(found: Expression, key: str, values: Sequence[str]) -> bool:
+    """Whether each node that the present expression allows has one of these values of a label."""
+    return (found.key, found.operator) == (key, "In") and bool(found.values) and set(found.values) <= set(values)

@@ -8,11 +8,9 @@ request).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import quantities
+from muster.strategies.documents.model import Container, PodSpec, Resources
 from muster.strategies.jobs.templates import Template
 
 __all__ = ["add", "planned", "request"]
@@ -30,38 +28,37 @@ def add(changes: Changes, template: Template, memory: str, because: str) -> None
         because: where the amount comes from, for the reason.
     """
     main = template.main
-    if main is None or _asked(template.raw_spec) is not None or _asked(main[1]) is not None:
-        return
-    path = (*main[0], "resources", "requests", _MEMORY)
-    changes.set(path, memory, rule="roles/memory", reason=f"this is the host memory of one pod, set by {because}")
+    if main is not None and _has_none(template):
+        path = (*main[0], "resources", "requests", _MEMORY)
+        changes.set(path, memory, rule="roles/memory", reason=f"this is the host memory of one pod, set by {because}")
 
 
 def planned(template: Template, memory: str | None) -> int:
     """Return the bytes that a pod asks for once `add` has added `memory`; None adds nothing."""
-    spec, main = template.raw_spec, template.main
-    wants = memory is not None and main is not None and _asked(spec) is None and _asked(main[1]) is None
-    return request(spec) + (quantities.count(memory) if wants else 0)
+    return request(template.pod) + (quantities.count(memory) if memory is not None and _has_none(template) else 0)
 
 
-def request(pod_spec: Mapping[str, Any]) -> int:
+def request(pod: PodSpec) -> int:
     """Return the bytes that a pod of this spec asks for; 0 where it asks for none."""
-    whole = _asked(pod_spec)
+    whole = _asked(pod.resources)
     if whole is not None:
         return quantities.count(whole)
-    inits = pod_spec.get("initContainers") or ()
-    sidecars = [each for each in inits if each.get("restartPolicy") == "Always"]
-    together = sum(_bytes(each) for each in (*(pod_spec.get("containers") or ()), *sidecars))
-    return max([together, *(_bytes(each) for each in inits if each not in sidecars)])
+    sidecars = [_bytes(each) for each in pod.init_containers if each.restart_policy == "Always"]
+    together = sum(map(_bytes, pod.containers)) + sum(sidecars)
+    return max([together, *(_bytes(each) for each in pod.init_containers if each.restart_policy != "Always")])
 
 
-def _bytes(container: Mapping[str, Any]) -> int:
-    return quantities.count(_asked(container))
+def _has_none(template: Template) -> bool:
+    """Whether neither the pod nor its main container asks for memory."""
+    main = template.main
+    if main is None or _asked(template.pod.resources) is not None:
+        return False
+    return _asked(template.pod.containers[int(main[0][-1])].resources) is None
 
 
-def _asked(owner: Mapping[str, Any]) -> Any:
-    resources = owner.get("resources") or {}
-    for part in ("requests", "limits"):
-        amount = (resources.get(part) or {}).get(_MEMORY)
-        if amount is not None:
-            return amount
-    return None
+def _bytes(container: Container) -> int:
+    return quantities.count(_asked(container.resources))
+
+
+def _asked(resources: Resources) -> int | float | str | None:
+    return resources.requests.get(_MEMORY, resources.limits.get(_MEMORY))

@@ -6,6 +6,8 @@ import dataclasses
 
 import pytest
 
+from muster.strategies.documents import decoding
+from muster.strategies.documents.model import PodSpec
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.roles import memories
 from tests.roles import places
@@ -98,4 +100,4 @@ def container(memory=None, **more):
     ],
 )
 def test_the_memory_of_a_pod_is_counted_as_the_scheduler_does(spec, gib):
-    assert memories.request(spec) == gib * GIB
+    assert memories.request(decoding.read(spec, PodSpec)) == gib * GIB

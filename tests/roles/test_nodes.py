@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from muster.strategies.documents import model
 from muster.strategies.platform import placements
 from muster.webhook.cluster import kinds
 from tests.roles import places
@@ -115,7 +116,7 @@ def test_of_a_node_only_what_placement_needs_is_kept():
 
 def test_a_node_is_read_as_taints_and_bytes():
     node = placements.node(places.make_node(taints=[TAINT]))
-    assert (node.taints, node.memory) == ((TAINT,), 48 * 1024**3)
+    assert (node.taints, node.memory) == ((model.Taint(**TAINT),), 48 * 1024**3)
 
 
 @pytest.mark.parametrize(("part", "member"), [("spec", "taints"), ("metadata", "labels"), ("status", "allocatable")])

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.strategies.documents import decoding
+from muster.strategies.documents.model import Taint, Toleration
 from muster.strategies.roles import tolerations
 from tests.roles import places
 from tests.support import admissions, jobs, limits, reapplies, upstream
@@ -93,6 +95,8 @@ taints = st.fixed_dictionaries(
 @limits.MANY
 @given(some_tolerations, some_tolerations, taints)
 def test_what_covers_another_toleration_tolerates_all_that_it_does(found, wanted, taint):
+    found, wanted = (decoding.read(each, Toleration) for each in (found, wanted))
+    taint = decoding.read(taint, Taint)
     if tolerations.covers(found, wanted) and tolerations.tolerates([wanted], taint):
         assert tolerations.tolerates([found], taint)
 

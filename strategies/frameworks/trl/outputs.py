@@ -37,7 +37,7 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
     template = find_template(job, job.container.job_path)
     if template is None or not path.startswith("/"):
         return
-    mount = mounts.holding(path, loose.mappings(container.get("volumeMounts")))
+    mount = mounts.holding(path, job.container.container.volume_mounts)
     shown = f"--output_dir {folder}"
     if mount is None:
         if loose.mapping(container.get("securityContext")).get("readOnlyRootFilesystem") is True:
@@ -51,11 +51,9 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
             )
             yield warning(field, shown, message, rule=_RULE)
         return
-    why = mounts.why_fixed(mount, loose.mappings(template.raw_spec.get("volumes")))
+    why = mounts.why_fixed(mount, template.pod.volumes)
     if why:
-        message = (
-            f"the volume at {mount['mountPath']} {why}, and TRL cannot save there; use a volume that can be written"
-        )
+        message = f"the volume at {mount.mount_path} {why}, and TRL cannot save there; use a volume that can be written"
         yield error(field, shown, message, rule=_RULE)
 
 
