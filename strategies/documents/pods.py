@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypedDict
+
+from msgspec import Struct
 
 from muster.strategies.documents import names
 from muster.strategies.documents.paths import Path
@@ -65,8 +66,7 @@ class Container(TypedDict, total=False):
     securityContext: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One container of one replicated job.
 
     Attributes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import names, pods
 from muster.strategies.documents.paths import Path
@@ -49,8 +50,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "["})  # noqa: S104 
 _LONG = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """The work of a JobSet.
 
     Attributes:
@@ -66,8 +66,7 @@ class Parts:
     remote: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     index: int
     job: Mapping[str, Any]
     container: int
@@ -186,8 +185,7 @@ def _is_trainers(job: Mapping[str, Any]) -> bool:
     return bool(pods.labels(job).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER)
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     candidates: Sequence[_Candidate] = ()
     rivals: tuple[str, ...] = ()
     remote: str = ""

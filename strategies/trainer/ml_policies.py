@@ -8,8 +8,9 @@ the runtime lacks: MPI and Flux find pods by the names of their replicated jobs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from muster.strategies.documents import names, pods
 from muster.strategies.documents.runtimes import Runtime
@@ -19,8 +20,7 @@ from muster.strategies.trainer import resources
 __all__ = ["count", "ignored", "parallelism", "volumes"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Plugin:
+class _Plugin(Struct, frozen=True):
     """What one member of `mlPolicy` makes Trainer do.
 
     Attributes:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.strategies.documents import names, paths, pods
 from muster.strategies.documents.findings import Finding
@@ -44,8 +46,7 @@ _MOST = 16
 _Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A training and its sampler.
 
     Attributes:
