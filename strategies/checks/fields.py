@@ -15,7 +15,7 @@ from typing import Any
 
 from muster.strategies.documents import labels
 from muster.strategies.documents.findings import Severity
-from muster.strategies.documents.model import Container, EnvVar, Volume
+from muster.strategies.documents.model import Container, EnvVar, EnvVarSource, Volume
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
@@ -70,11 +70,8 @@ def _of_container(template: Template, container: Container) -> Iterator[Fault]:
 def unnamed(env: Sequence[EnvVar]) -> Iterator[tuple[Path, Any, str]]:
     """Yield the names in `env` that no ConfigMap and no Secret can have."""
     for index, entry in enumerate(env):
-        source = entry.value_from
-        named = (
-            (("configMapKeyRef", source.config_map_key_ref), ("secretKeyRef", source.secret_key_ref)) if source else ()
-        )
-        for kind, ref in named:
+        source = entry.value_from or EnvVarSource()
+        for kind, ref in (("configMapKeyRef", source.config_map_key_ref), ("secretKeyRef", source.secret_key_ref)):
             if ref is not None and not ref.optional and _is_wrong(ref.name):
                 yield ("env", index, "valueFrom", kind, "name"), ref.name, _UNNAMED
 

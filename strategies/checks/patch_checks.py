@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding, names, overrides, paths
 from muster.strategies.documents.findings import Finding, error, warning
@@ -98,8 +99,7 @@ def _patched(
         yield from _volume(f"{where}.volumes", volume, known[name].sources)
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What a pod of the runtime has: the names in its two lists of containers, and the sources of its volumes."""
 
     containers: Mapping[str, Sequence[str]]

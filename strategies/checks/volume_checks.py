@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from msgspec import Struct
+
 from muster.strategies.documents import names, paths, quantities
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.model import ClaimTemplate, EmptyDir, JobSetSpec
@@ -157,8 +159,7 @@ def _claims(spec: JobSetSpec, start: Path) -> Iterator[tuple[Path, ClaimTemplate
             yield (*start, "volumeClaimPolicies", number, "templates", index), claim
 
 
-@dataclasses.dataclass(frozen=True)
-class _Crowd:
+class _Crowd(Struct, frozen=True):
     """Replicated jobs that mount one volume at the same time.
 
     Attributes:

@@ -7,13 +7,15 @@ reward model beside the training is none. For a TrainJob, the JobSet that Traine
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
-from muster.strategies.documents import names, paths, pods
+from msgspec import Struct
+
+from muster.strategies.documents import decoding, model, names, paths, pods
 from muster.strategies.documents.findings import Finding
 from muster.strategies.documents.paths import Path
 from muster.strategies.frameworks.samplers import sampled_trainings, sampler_serving
@@ -44,8 +46,7 @@ _MOST = 16
 _Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A training and its sampler.
 
     Attributes:
@@ -142,7 +143,7 @@ class Pair:
         shown = "" if finding.value is None else f"{finding.value!r}: "
         name = self.job.runtime.name if self.job.runtime else None
         message = f"in this runtime, {where}: {shown}{finding.message}"
-        return replace(finding, field="spec.runtimeRef.name", value=name, message=message)
+        return dataclasses.replace(finding, field="spec.runtimeRef.name", value=name, message=message)
 
 
 @once
@@ -215,12 +216,8 @@ def _node(job: Job, jobset: Mapping[str, Any]) -> pods.Place | None:
 
 def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: Training) -> Iterator[Serving]:
     for path in _beside(job, jobset, node):
-        each: Any = paths.lookup(jobset, path)
-        if (
-            names.ANCESTOR_LABEL in pods.labels(each)
-            or not _containers(each)
-            or sampler_serving.role(each) not in _ROLES
-        ):
+        each = decoding.read(paths.lookup(jobset, path), model.ReplicatedJob)
+        if names.ANCESTOR_LABEL in each.labels or not each.pod.containers or sampler_serving.role(each) not in _ROLES:
             continue
         found = _read(job, jobset, path)
         if found is not None and found.pods and _is_sampler(found, training):
