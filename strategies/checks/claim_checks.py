@@ -47,18 +47,18 @@ def _shared(planned: Sequence[ClaimPlan]) -> Iterable[list[ClaimPlan]]:
     claims: dict[str, list[ClaimPlan]] = {}
     for plan in planned:
         if plan.is_gated:
-            claims.setdefault(plan.uses[0].entry["resourceClaimName"], []).append(plan)
+            claims.setdefault(plan.uses[0].entry.resource_claim_name, []).append(plan)
     return claims.values()
 
 
 def _seats(job: Job, together: Sequence[ClaimPlan]) -> Iterator[Finding]:
     plan, every = together[0], [_pods(job, each.request.template) for each in together]
     profile, pods = plan.profile, sum(every)
-    field, claim = plan.request.field, plan.uses[0].entry["resourceClaimName"]
+    field, claim = plan.request.field, plan.uses[0].entry.resource_claim_name
     if profile is None:
         return
     if pods > profile.max_sessions:
-        named = " and ".join(str(each.request.template.raw.get("name")) for each in together[:_SHOWN])
+        named = " and ".join(each.request.template.job.name for each in together[:_SHOWN])
         who = f"the job's replicated jobs {named} have" if len(together) > 1 else "the job has"
         message = (
             f"{who} {pods} pods on one claim of profile {profile.name}, which has {profile.max_sessions} seats, "
@@ -94,11 +94,11 @@ def _one_for_all(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
         return
     if place is None or runtime is None or runtime.framework == "vllm" or topologies.pods_of(job) < _SEVERAL:
         return
-    added = {use.entry["name"] for plan in planned for use in plan.uses}
+    added = {use.entry.name for plan in planned for use in plan.uses}
     document = job.document if job.kind == "JobSet" else runtime.document
-    for index, entry in enumerate(place.raw_pod.get("resourceClaims") or ()):
-        found = handwritten.find_named(job, entry)
-        if entry.get("name") in added or not entry.get("resourceClaimName") or found is None or found.devices == 0:
+    for index, entry in enumerate(place.pod.resource_claims):
+        found = job.supply.named.get(entry.source)
+        if entry.name in added or not entry.resource_claim_name or found is None or found.devices == 0:
             continue
         if any(devices.is_accelerator(each) for each in found.classes):
             message = (
@@ -106,11 +106,9 @@ def _one_for_all(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
                 "two ranks on one GPU; name a ResourceClaimTemplate, of which each pod gets a claim of its own"
             )
             kind = "" if job.kind == "JobSet" else f"{runtime.kind} "
-            where = paths.field(
-                document, (*place.job_path, "template", "spec", "template", "spec", "resourceClaims", index)
-            )
+            where = paths.field(document, (*place.pod_path, "resourceClaims", index))
             field = f"{kind}{where}.resourceClaimName"
-            yield warning(field, entry["resourceClaimName"], message, rule="claims/shared-by-ranks")
+            yield warning(field, entry.resource_claim_name, message, rule="claims/shared-by-ranks")
 
 
 def _apart(job: Job, together: Sequence[ClaimPlan]) -> Iterator[Finding]:
@@ -121,7 +119,7 @@ def _apart(job: Job, together: Sequence[ClaimPlan]) -> Iterator[Finding]:
         other = job.roles.get(assigned.word) if assigned else None
         if role is None or other is None or role.name == other.name or plan.profile is None:
             continue
-        names = f"{first[0].request.template.raw.get('name')} and {plan.request.template.raw.get('name')}"
+        names = f"{first[0].request.template.job.name} and {plan.request.template.job.name}"
         if role.apart or other.apart:
             why = f"roles {role.name} and {other.name} do not share a host"
         elif any(
@@ -180,7 +178,7 @@ def _processes(job: Job) -> Iterator[Finding]:
         yield from _alternatives(job, site, topology)
         return
     count, field = found.devices.count, f"{site.place}.command"
-    if job.kind == "TrainJob" and job.raw_trainer.get("numProcPerNode") == topology.processes:
+    if job.kind == "TrainJob" and job.trainer.num_proc_per_node == topology.processes:
         field = "spec.trainer.numProcPerNode"
     if count == 0 and any(each is not None and each.is_empty for each in job.supply.named.values()):
         message = "the job's claims ask for 0 devices; name a template or a claim with at least one device"

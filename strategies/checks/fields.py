@@ -42,14 +42,13 @@ _KEYED = ("metadata.labels['", "metadata.annotations['")
 def faults(job: Job, template: Template) -> Iterator[Fault]:
     """Yield what the kubelet never finds for the containers and volumes of one pod."""
     for index, volume in enumerate(template.pod.volumes):
-        for inside, name in _of_volume(volume):
-            yield ("volumes", index, *inside), name, _UNNAMED, "core/object-name", Severity.ERROR
-    for part, every in (("containers", template.pod.containers), ("initContainers", template.pod.init_containers)):
-        for index, container in enumerate(every):
-            found = [(*each, "core/object-name", Severity.ERROR) for each in unnamed(container.env)]
-            found += _of_container(template, container) if job.kind == "JobSet" else ()
-            for inside, value, message, rule, severity in found:
-                yield (part, index, *inside), value, message, rule, severity
+        for place, name in _of_volume(volume):
+            yield ("volumes", index, *place), name, _UNNAMED, "core/object-name", Severity.ERROR
+    for inside, container in template.containers:
+        found = [(*each, "core/object-name", Severity.ERROR) for each in unnamed(container.env)]
+        found += _of_container(template, container) if job.kind == "JobSet" else ()
+        for place, value, message, rule, severity in found:
+            yield (*inside, *place), value, message, rule, severity
 
 
 def _of_container(template: Template, container: Container) -> Iterator[Fault]:

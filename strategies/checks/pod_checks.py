@@ -44,14 +44,14 @@ def _found(job: Job) -> Iterator[Finding]:
 
 
 def _of_template(job: Job, template: Template) -> Iterator[Finding]:
-    for inside, container in _containers(template.pod):
+    for inside, container in template.containers:
         mine = _is_mine(job, template) and container.name == names.CONTAINER_NODE
         for problem in amounts.check(container.resources):
             yield _of_resources(job, template, inside, problem, is_mine=mine)
         own = job.trainer if mine and inside[0] == "containers" else Trainer()
         yield from _of_container(job, template, inside, startups.Start(template.pod, container, own))
     every = itertools.chain(
-        _claims(template.pod), _of_pod(job, template), node_fits.faults(job, template), fields.faults(job, template)
+        _claims(template), _of_pod(job, template), node_fits.faults(job, template), fields.faults(job, template)
     )
     for inside, value, message, rule, severity in every:
         yield placed(job, Finding(severity, template.field(*inside), value, message, rule))
@@ -72,13 +72,6 @@ def _is_mine(job: Job, template: Template) -> bool:
     return job.kind == "TrainJob" and job.container is not None and template.path == job.container.job_path
 
 
-def _containers(pod: PodSpec) -> Iterator[tuple[Path, Container]]:
-    """Yield the containers of a pod, and its init containers, with their places in it."""
-    for member, every in (("containers", pod.containers), ("initContainers", pod.init_containers)):
-        for index, container in enumerate(every):
-            yield (member, index), container
-
-
 def _of_pod(job: Job, template: Template) -> Iterator[_Fault]:
     """Judge the user of a pod, and its init containers."""
     reader = endless.of_job(job)
@@ -94,14 +87,14 @@ def _of_pod(job: Job, template: Template) -> Iterator[_Fault]:
             yield place, container.name, message, "core/endless-init", Severity.ERROR
 
 
-def _claims(pod: PodSpec) -> Iterator[_Fault]:
+def _claims(template: Template) -> Iterator[_Fault]:
     """Compare the claims of containers with those of the pod (validateResourceClaimNames)."""
-    held = {claim.name for claim in pod.resource_claims}
-    for index, claim in enumerate(pod.resource_claims):
+    held = {claim.name for claim in template.pod.resource_claims}
+    for index, claim in enumerate(template.pod.resource_claims):
         if bool(claim.resource_claim_name) is bool(claim.resource_claim_template_name):
             message = "needs either resourceClaimName or resourceClaimTemplateName, or the API server refuses the pod"
             yield ("resourceClaims", index), claim.name, message, "core/claim-source", Severity.ERROR
-    for inside, container in _containers(pod):
+    for inside, container in template.containers:
         for index, use in enumerate(container.resources.claims):
             if use.name not in held:
                 message = "the pod has no claim of this name, so the API server refuses it; add it to resourceClaims"

@@ -6,6 +6,8 @@ suspend and resume, and `restores` then removes it again. Everything else is add
 
 from __future__ import annotations
 
+import msgspec
+
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import plans
 from muster.strategies.claims.plans import ClaimPlan, Use
@@ -46,8 +48,9 @@ def _swap(changes: Changes, plan: ClaimPlan, rule: str) -> None:
 
 
 def _claim(changes: Changes, plan: ClaimPlan, use: Use, rule: str) -> None:
-    name = use.entry["name"]
-    _add(changes, (*plan.request.template.pod_path, "resourceClaims"), dict(use.entry), f"{rule}/claim", use.reason)
+    name = use.entry.name
+    path = (*plan.request.template.pod_path, "resourceClaims")
+    _add(changes, path, msgspec.to_builtins(use.entry), f"{rule}/claim", use.reason)
     for container in use.containers:
         reason = f"without it the container would not see the devices of claim {name}"
         _add(changes, (*container, "resources", "claims"), {"name": name}, f"{rule}/claim", reason)

@@ -6,16 +6,15 @@ claims; either way the pod gets the devices of both and uses only one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from muster.strategies.claims.requests import ClaimRequest, is_of
-from muster.strategies.documents import decoding, model, names
+from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.model import Container, PodClaim, Resources
 from muster.strategies.documents.paths import Path
-from muster.strategies.documents.pods import ResourceRequirements
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.platform import devices
 from muster.strategies.platform.profiles import Profile
@@ -38,7 +37,7 @@ class Verdict(Struct, frozen=True):
     problems: tuple[Finding, ...] = ()
 
 
-_Uses = Iterable[tuple[Mapping[str, str], Iterable[Path]]]
+_Uses = Iterable[tuple[PodClaim, Iterable[Path]]]
 
 
 def judge(job: Job, request: ClaimRequest, profile: Profile | None, uses: _Uses) -> Verdict:
@@ -55,7 +54,7 @@ def judge(job: Job, request: ClaimRequest, profile: Profile | None, uses: _Uses)
     instead = False
     for path, entries in _by_container(uses).items():
         classes = [one for entry in entries for one in _classes(job, profile, entry)]
-        for name, amount in devices.accelerators(decoding.read(_resources(request, path), model.Resources)).items():
+        for name, amount in devices.accelerators(_resources(request, path)).items():
             if profile is not None and profile.replaces == name:
                 swapped.append((path, name))
                 continue
@@ -71,19 +70,17 @@ def judge(job: Job, request: ClaimRequest, profile: Profile | None, uses: _Uses)
     return Verdict(tuple(swapped), instead, tuple(problems))
 
 
-def _by_container(uses: _Uses) -> dict[Path, list[Mapping[str, str]]]:
-    out: dict[Path, list[Mapping[str, str]]] = {}
+def _by_container(uses: _Uses) -> dict[Path, list[PodClaim]]:
+    out: dict[Path, list[PodClaim]] = {}
     for entry, containers in uses:
         for path in containers:
             out.setdefault(path, []).append(entry)
     return out
 
 
-def _classes(job: Job, profile: Profile | None, entry: Mapping[str, str]) -> Iterator[DeviceClass]:
+def _classes(job: Job, profile: Profile | None, entry: PodClaim) -> Iterator[DeviceClass]:
     """Yield the device classes of one claim, with the resource that each maps where that was looked up."""
-    template, claim = entry.get("resourceClaimTemplateName"), entry.get("resourceClaimName")
-    kind = "ResourceClaimTemplate" if template else "ResourceClaim"
-    named = job.supply.named.get((kind, str(template or claim)))
+    named = job.supply.named.get(entry.source)
     ours = profile is not None and is_of(entry, profile)
     wanted = named.classes if named else (profile.device_class,) if profile is not None and ours else ()
     for name in wanted:
@@ -130,19 +127,19 @@ def _advice(request: ClaimRequest, name: str) -> str:
     return f"remove it, or set replaces: {name} in the profile" if request.profile else "remove one of the two"
 
 
-def _resources(request: ClaimRequest, path: Path) -> ResourceRequirements:
-    member, index = path[-2:]
-    return cast("ResourceRequirements", request.template.raw_spec[str(member)][index].get("resources") or {})
+def _resources(request: ClaimRequest, path: Path) -> Resources:
+    every = dict(request.template.containers)
+    return every.get(path[-2:], Container()).resources
 
 
 def _field(job: Job, request: ClaimRequest, path: Path, name: str) -> str:
     """Return the field path at which the person who wrote the job finds the amount."""
     template, resources = request.template, _resources(request, path)
-    part = "limits" if name in (resources.get("limits") or {}) else "requests"
+    part = "limits" if name in resources.limits else "requests"
     if job.kind == "JobSet":
         return template.field(*path[-2:], "resources", part, name)
-    override = job.raw_trainer.get("resourcesPerNode") or {}
-    if name in (override.get("limits") or ()) or name in (override.get("requests") or ()):
+    override = job.trainer.resources_per_node or Resources()
+    if name in override.limits or name in override.requests:
         return f"spec.trainer.resourcesPerNode.{part}[{name}]"
     kind = job.runtime.kind if job.runtime else names.CONTAINER_NODE
     return f"{kind} {template.field(*path[-2:], 'resources', part, name)}"

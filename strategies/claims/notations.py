@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from muster.strategies.documents.findings import Finding, error, note
+from muster.strategies.documents.model import PodClaim
 from muster.strategies.documents.pods import CLAIM_SOURCES
 
 __all__ = ["AskedClaim", "read"]
@@ -51,9 +52,11 @@ class AskedClaim(Struct, frozen=True):
         return CLAIM_SOURCES[self.member]
 
     @property
-    def entry(self) -> dict[str, str]:
+    def entry(self) -> PodClaim:
         """The entry of `resourceClaims`."""
-        return {"name": self.name, self.member: self.object}
+        if self.member == "resourceClaimName":
+            return PodClaim(self.name, resource_claim_name=self.object)
+        return PodClaim(self.name, resource_claim_template_name=self.object)
 
 
 def read(text: str, field: str) -> tuple[tuple[AskedClaim, ...], tuple[Finding, ...]]:

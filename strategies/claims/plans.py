@@ -10,8 +10,7 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -20,6 +19,7 @@ from muster.strategies.claims.notations import AskedClaim
 from muster.strategies.claims.requests import ClaimRequest
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, Severity, error
+from muster.strategies.documents.model import PodClaim
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job, once, once_for_part
 from muster.strategies.platform.profiles import Profile, template_name
@@ -41,7 +41,7 @@ class Use(Struct, frozen=True):
         reason: why it is added, for the person who wrote the job.
     """
 
-    entry: Mapping[str, str]
+    entry: PodClaim
     containers: tuple[Path, ...]
     devices: int | None
     reason: str
@@ -97,8 +97,8 @@ def plan_part(job: Job, path: Path) -> ClaimPlan | None:
 
 def is_queued(job: Job) -> bool:
     """Whether the job waits for Kueue, which never admits a workload that names a ResourceClaim."""
-    documents = (job.document, job.owner or {})
-    return any(((each.get("metadata") or {}).get("labels") or {}).get(_QUEUE_LABEL) for each in documents)
+    owner = job.owning.metadata.labels if job.owning else {}
+    return bool(job.metadata.labels.get(_QUEUE_LABEL) or owner.get(_QUEUE_LABEL))
 
 
 def _plan(job: Job, request: ClaimRequest) -> ClaimPlan:
@@ -124,52 +124,43 @@ def _fails(problems: list[Finding]) -> bool:
 
 def _of_profile(job: Job, request: ClaimRequest, profile: Profile) -> Use:
     reason = f"profile {profile.name} gives each pod {_amount(profile)}; asked for by {request.because}"
-    containers = tuple(path for path, _ in (_main(request),) if path)
-    present = next((dict(each) for each in _entries(request) if requests.is_of(each, profile)), None)
+    present = next((each for each in request.template.pod.resource_claims if requests.is_of(each, profile)), None)
     if not profile.is_shared:
-        entry = present or {"name": POD_CLAIM, "resourceClaimTemplateName": template_name(profile)}
-        return Use(entry, containers, profile.count, reason)
-    claim = present["resourceClaimName"] if present else job.supply.roomiest(profile)
+        entry = present or PodClaim(POD_CLAIM, resource_claim_template_name=template_name(profile))
+        return Use(entry, _main(request), profile.count, reason)
+    claim = present.resource_claim_name if present else job.supply.roomiest(profile)
     free = job.supply.free(profile, claim)
     reason = (
         f"profile {profile.name} lets up to {profile.max_sessions} pods share {_amount(profile)}; this claim has "
         f"the most free seats, {free}; asked for by {request.because}"
     )
-    return Use(present or {"name": POD_CLAIM, "resourceClaimName": claim}, containers, profile.count, reason)
+    return Use(present or PodClaim(POD_CLAIM, claim), _main(request), profile.count, reason)
 
 
 def _of_names(job: Job, request: ClaimRequest) -> Iterator[Use]:
     """Yield what the request names beside its profile; a claim that names no containers is the training's."""
-    main = tuple(path for path, _ in (_main(request),) if path) if request.claims else ()
-    containers = {each.get("name"): path for path, each in _containers(request)} if _name_containers(request) else {}
+    containers = _containers(request)
     for asked in request.claims:
         known = job.supply.named.get((asked.kind, asked.object))
         wanted = tuple(containers[name] for name in asked.containers if name in containers)
         reason = f"{asked.kind} {asked.object}, asked for by {request.because}"
-        yield Use(asked.entry, wanted if asked.containers else main, known.devices if known else None, reason)
-
-
-def _name_containers(request: ClaimRequest) -> bool:
-    return any(asked.containers for asked in request.claims)
+        yield Use(asked.entry, wanted if asked.containers else _main(request), known.devices if known else None, reason)
 
 
 def _amount(profile: Profile) -> str:
     return f"{profile.count} device{'s' if profile.count != 1 else ''} of class {profile.device_class}"
 
 
-def _main(request: ClaimRequest) -> tuple[Path, Mapping[str, Any]]:
-    return request.template.main or ((), {})
+def _main(request: ClaimRequest) -> tuple[Path, ...]:
+    """Return the path of the container that does the work, none where there is none."""
+    main = request.template.main
+    return () if main is None else (main[0],)
 
 
-def _entries(request: ClaimRequest) -> list[Mapping[str, Any]]:
-    return list(request.template.raw_spec.get("resourceClaims") or ())
-
-
-def _containers(request: ClaimRequest) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def _containers(request: ClaimRequest) -> dict[str, Path]:
+    """Return the paths of the containers by their names."""
     template = request.template
-    for member in ("containers", "initContainers"):
-        for index, container in enumerate(template.raw_spec.get(member) or ()):
-            yield (*template.pod_path, member, index), container
+    return {container.name: (*template.pod_path, *inside) for inside, container in template.containers}
 
 
 def _unmet(job: Job, request: ClaimRequest, profile: Profile | None) -> Iterator[Finding]:
@@ -180,12 +171,12 @@ def _unmet(job: Job, request: ClaimRequest, profile: Profile | None) -> Iterator
         yield error(request.field, request.profile, message, rule="claims/unknown-profile")
     if profile is not None:
         yield from _unmet_profile(job, request, profile)
-    containers = {each.get("name") for _, each in _containers(request)} if _name_containers(request) else set()
+    containers = _containers(request)
     queued = is_queued(job)
     for asked in request.claims:
         for name in asked.containers:
             if name not in containers:
-                message = f"replicated job {request.template.raw.get('name')} has no container of this name"
+                message = f"replicated job {request.template.job.name} has no container of this name"
                 yield error(f"{asked.field}.containerNames", name, message, rule="claims/unknown-container")
         yield from _unmet_name(job, asked, queued=queued)
 
@@ -237,12 +228,12 @@ def _unmet_name(job: Job, asked: AskedClaim, *, queued: bool) -> Iterator[Findin
 
 def _clashes(request: ClaimRequest, uses: list[Use], profile: Profile | None) -> Iterator[Finding]:
     """Compare with the claims that the pods bring: one name can mean only one claim."""
-    present = {each.get("name"): (index, each) for index, each in enumerate(_entries(request))}
+    present = {each.name: (index, each) for index, each in enumerate(request.template.pod.resource_claims)}
     template = request.template
     for use in uses:
-        name = use.entry["name"]
+        name = use.entry.name
         index, found = present.get(name, (0, None))
-        if found is None or dict(found) == use.entry or (profile is not None and requests.is_of(found, profile)):
+        if found is None or found == use.entry or (profile is not None and requests.is_of(found, profile)):
             continue
         message = f"Muster would add another claim of this name ({use.reason}); rename yours"
         yield error(f"{template.field('resourceClaims', index)}.name", name, message, rule="claims/name-clash")

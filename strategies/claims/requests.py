@@ -11,15 +11,14 @@ does not replace that resource.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
 
 from msgspec import Struct
 
 from muster.strategies.claims.notations import AskedClaim, read
-from muster.strategies.documents import decoding, loose, model, names, paths
+from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, warning
+from muster.strategies.documents.model import PodClaim
 from muster.strategies.documents.paths import Path
-from muster.strategies.documents.pods import ResourceRequirements
 from muster.strategies.jobs import assignments, templates
 from muster.strategies.jobs.jobs import Job, once
 from muster.strategies.jobs.templates import Template
@@ -95,20 +94,9 @@ def _asks(job: Job) -> bool:
         return True
     if any(key in annotations for annotations, _, _ in _around(job) for key in _KEYS):
         return True
-    document, path = templates.find_spec(job)
-    every = loose.sequence(paths.lookup(document, (*path, "replicatedJobs")))
-    return any(not _NAMED.isdisjoint(annotations) for each in every for annotations in _of_template(each))
-
-
-_NAMED = frozenset(_KEYS)
-
-
-def _of_template(replicated: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the annotations of a replicated job's template that are there, and those of its pods."""
-    template = loose.member(replicated, "template")
-    for inside in (template, loose.member(template.get("spec"), "template")):
-        if annotations := loose.member(inside.get("metadata"), "annotations"):
-            yield annotations
+    every = (each.template for each in job.jobset.replicated_jobs)
+    notes = (held for each in every for held in (each.metadata.annotations, each.spec.template.metadata.annotations))
+    return any(key in held for held in notes if held for key in _KEYS)
 
 
 def homeless(job: Job) -> Iterator[tuple[str, str]]:
@@ -120,11 +108,11 @@ def homeless(job: Job) -> Iterator[tuple[str, str]]:
                     yield f"{place}.annotations[{key}]", str(annotations[key])
 
 
-def is_of(entry: Mapping[str, Any], profile: Profile) -> bool:
+def is_of(entry: PodClaim, profile: Profile) -> bool:
     """Whether an entry of a pod's `resourceClaims` is a claim of this profile."""
     if profile.is_shared:
-        return has_claim(profile, entry.get("resourceClaimName"))
-    return entry.get("resourceClaimTemplateName") == template_name(profile)
+        return has_claim(profile, entry.resource_claim_name)
+    return entry.resource_claim_template_name == template_name(profile)
 
 
 def _request(job: Job, template: Template, *, training: bool) -> ClaimRequest | None:
@@ -134,7 +122,7 @@ def _request(job: Job, template: Template, *, training: bool) -> ClaimRequest | 
     return _by_policy(job, template, training=training)
 
 
-def _annotated(template: Template, annotations: Mapping[str, Any], because: str, place: str) -> ClaimRequest | None:
+def _annotated(template: Template, annotations: Mapping[str, str], because: str, place: str) -> ClaimRequest | None:
     profile, text = (annotations.get(key) for key in _KEYS)
     key = _KEYS[0] if profile is not None else _KEYS[1]
     claims, problems = ((), ()) if text is None else read(str(text), f"{place}.annotations[{_KEYS[1]}]")
@@ -165,8 +153,7 @@ def _by_policy(job: Job, template: Template, *, training: bool) -> ClaimRequest 
 
 def _brings_claims(job: Job, template: Template, name: str) -> bool:
     profile = job.supply.profiles.get(name)
-    entries = template.raw_spec.get("resourceClaims") or ()
-    return any(profile is None or not is_of(entry, profile) for entry in entries)
+    return any(profile is None or not is_of(entry, profile) for entry in template.pod.resource_claims)
 
 
 def _kept_resource(job: Job, template: Template, name: str) -> Path | None:
@@ -177,20 +164,16 @@ def _kept_resource(job: Job, template: Template, name: str) -> Path | None:
     profile, main = job.supply.profiles.get(name), template.main
     if profile is None or main is None or not devices.sounds_like_one(profile.device_class):
         return None
-    resources = cast("ResourceRequirements", main[1].get("resources") or {})
-    own = (
-        resource
-        for resource in devices.accelerators(decoding.read(resources, model.Resources))
-        if resource != profile.replaces
-    )
+    resources = main[1].resources
+    own = (resource for resource in devices.accelerators(resources) if resource != profile.replaces)
     resource = next(own, None)
-    part = "limits" if resource in (resources.get("limits") or {}) else "requests"
+    part = "limits" if resource in resources.limits else "requests"
     return None if resource is None else (*main[0][-2:], "resources", part, resource)
 
 
-def _levels(job: Job, template: Template, *, training: bool) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+def _levels(job: Job, template: Template, *, training: bool) -> Iterator[tuple[Mapping[str, str], str, str]]:
     """Yield annotations, where they are written, and the field path of the metadata around them; nearest first."""
-    name = template.raw.get("name")
+    name = template.job.name
     for (notes, path), part in zip(template.metadata("annotations"), ("pod template's", "template's"), strict=True):
         key = next((each for each in _KEYS if each in notes), _KEYS[0])
         place = template.locate((*path, key)).rpartition(".annotations")[0]
@@ -200,18 +183,14 @@ def _levels(job: Job, template: Template, *, training: bool) -> Iterator[tuple[M
         yield from _around(job)
 
 
-def _around(job: Job) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+def _around(job: Job) -> Iterator[tuple[Mapping[str, str], str, str]]:
     """Yield the same for the whole job, nearest first; a JobSet of Trainer's only repeats others and comes last."""
-    own = (_annotations(job.document), f"{job.kind} annotation", "metadata")
-    if job.kind == "TrainJob" or job.owner is None:
+    own = (job.metadata.annotations, f"{job.kind} annotation", "metadata")
+    if job.owning is None:
         yield own
-    if job.owner is not None:
-        yield _annotations(job.owner), "TrainJob annotation", "TrainJob metadata"
+    else:
+        yield job.owning.metadata.annotations, "TrainJob annotation", "TrainJob metadata"
     if job.runtime is not None:
         yield job.runtime.annotations, "runtime annotation", f"{job.runtime.kind} metadata".lstrip()
-    if job.kind == "JobSet" and job.owner is not None:
+    if job.owning is not None:
         yield own
-
-
-def _annotations(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    return (document.get("metadata") or {}).get("annotations") or {}

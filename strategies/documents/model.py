@@ -253,12 +253,19 @@ class Container(_Object, frozen=True):
         return None if entry is None or entry.value_from is not None else entry.value
 
 
-class PodClaim(_Object, frozen=True):
+class PodClaim(_Object, frozen=True, omit_defaults=True):
     """`resourceClaims[]` of a pod."""
 
     name: str = ""
     resource_claim_name: str = ""
     resource_claim_template_name: str = ""
+
+    @property
+    def source(self) -> tuple[str, str]:
+        """Kind and name of the object that it names."""
+        if self.resource_claim_template_name:
+            return "ResourceClaimTemplate", self.resource_claim_template_name
+        return "ResourceClaim", self.resource_claim_name
 
 
 class Toleration(_Object, frozen=True):

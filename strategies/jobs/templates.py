@@ -75,11 +75,18 @@ class Template(Struct, frozen=True, dict=True):
         """Whether its pods or its Jobs have annotations."""
         return bool(self.annotations or self.job.template.metadata.annotations)
 
-    @property
-    def main(self) -> tuple[Path, Mapping[str, Any]] | None:
-        """Path and document of the container that does the work."""
+    @functools.cached_property
+    def main(self) -> tuple[Path, model.Container] | None:
+        """Path and value of the container that does the work."""
         index = self._main()
-        return None if index is None else ((*self.pod_path, "containers", index), self.raw_spec["containers"][index])
+        return None if index is None else ((*self.pod_path, "containers", index), self.pod.containers[index])
+
+    @property
+    def containers(self) -> Iterator[tuple[Path, model.Container]]:
+        """Its containers and its init containers, each with its place in the pod spec."""
+        for member, every in (("containers", self.pod.containers), ("initContainers", self.pod.init_containers)):
+            for index, container in enumerate(every):
+                yield (member, index), container
 
     def _main(self) -> int | None:
         own = self.pod.containers

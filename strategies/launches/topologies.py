@@ -322,11 +322,11 @@ def _devices_of(job: Job, asked: model.Resources, pod_claims: Sequence[model.Pod
     known = dict(job.claim_devices)
     entries, used = list(pod_claims), list(asked.claims)
     for use in plan.uses:
-        known[use.entry.get("resourceClaimTemplateName") or use.entry["resourceClaimName"]] = use.devices
-        if all(each.name != use.entry["name"] for each in entries):
-            entries.append(decoding.read(use.entry, model.PodClaim))
-        if place.path in use.containers and all(each.name != use.entry["name"] for each in used):
-            used.append(model.ResourceClaimUse(use.entry["name"]))
+        known[use.entry.source[1]] = use.devices
+        if all(each.name != use.entry.name for each in entries):
+            entries.append(use.entry)
+        if place.path in use.containers and all(each.name != use.entry.name for each in used):
+            used.append(model.ResourceClaimUse(use.entry.name))
     gone = {name for path, name in plan.swapped if path == place.path}
     left = model.Resources(
         {name: amount for name, amount in asked.limits.items() if name not in gone},

@@ -51,9 +51,7 @@ def request(pod: PodSpec) -> int:
 def _has_none(template: Template) -> bool:
     """Whether neither the pod nor its main container asks for memory."""
     main = template.main
-    if main is None or _asked(template.pod.resources) is not None:
-        return False
-    return _asked(template.pod.containers[int(main[0][-1])].resources) is None
+    return main is not None and _asked(template.pod.resources) is None and _asked(main[1].resources) is None
 
 
 def _bytes(container: Container) -> int:

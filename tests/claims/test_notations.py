@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from muster.strategies.claims import notations
 from muster.strategies.documents import findings
+from muster.strategies.documents.model import PodClaim
 from tests.support import generated, limits
 
 FIELD = "metadata.annotations[muster.dev/resource-claims]"
@@ -25,7 +26,7 @@ def test_claims_by_template_and_by_name_are_read():
     (one, two), said = read([{**TEMPLATE, "containerNames": ["node"]}, {"name": "nic", "resourceClaimName": "x"}])
     assert findings.errors(said) == []
     assert (one.kind, one.object, one.containers) == ("ResourceClaimTemplate", "two", ("node",))
-    assert two.entry == {"name": "nic", "resourceClaimName": "x"}
+    assert two.entry == PodClaim("nic", resource_claim_name="x")
 
 
 def test_members_of_the_draft_are_noted_and_those_that_were_merged_are_not():

@@ -15,7 +15,7 @@ from msgspec import Struct, field, structs
 
 from muster.strategies.claims.requests import is_of
 from muster.strategies.documents import decoding, names, pods, trainjobs
-from muster.strategies.documents.pods import CLAIM_SOURCES
+from muster.strategies.documents.model import Trainer
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import parts
 from muster.strategies.launches import kinds
@@ -236,15 +236,17 @@ def _claim_devices(
     else:
         places = [runtime.trainer] if runtime and runtime.trainer else []
     found: dict[tuple[str, str], Mapping[str, Any] | None] = {}
-    own = trainjobs.trainer(request.document).get("resourceClaimsPerNode") or () if request.kind == "TrainJob" else ()
-    for claim in (*(each for place in places for each in place.raw_pod.get("resourceClaims") or ()), *own):
+    claims = [claim for place in places for claim in place.pod.resource_claims]
+    if request.kind == "TrainJob":
+        claims += decoding.read(trainjobs.trainer(request.document), Trainer).resource_claims_per_node
+    for claim in claims:
         ours = next((profile for profile in profiles.values() if is_of(claim, profile)), None)
-        for kind, name in _sources(claim):
-            if ours is not None:
-                yield name, ours.count
-                yield devices.request_key(name, REQUEST), ours.count
-            elif (kind, name) not in found:
-                found[kind, name] = documents.read(Ref(kind, request.namespace, name), cluster)
+        kind, name = claim.source
+        if ours is not None:
+            yield name, ours.count
+            yield devices.request_key(name, REQUEST), ours.count
+        elif name and (kind, name) not in found:
+            found[kind, name] = documents.read(Ref(kind, request.namespace, name), cluster)
     yield from _counted(found)
 
 
@@ -255,12 +257,6 @@ def _names_claims(jobset: Mapping[str, Any]) -> bool:
         if (pod.get("spec") or {}).get("resourceClaims"):
             return True
     return False
-
-
-def _sources(claim: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for member, kind in CLAIM_SOURCES.items():
-        if isinstance(claim.get(member), str):
-            yield kind, claim[member]
 
 
 def _counted(claims: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> Iterator[tuple[str, int | None]]:

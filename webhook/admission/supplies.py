@@ -14,7 +14,6 @@ from msgspec import structs
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import requests
 from muster.strategies.documents import names
-from muster.strategies.documents.pods import CLAIM_SOURCES
 from muster.strategies.jobs.jobs import Job, Kind
 from muster.strategies.launches import kinds
 from muster.strategies.platform.profiles import Profile, claim_names, spec_hash
@@ -85,11 +84,9 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
 def _own(job: Job, policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield kind and name of the claims that the training pods already have."""
     containers = (view.container for view in job.views)
-    for entry in (each for found in containers if found for each in found.raw_pod.get("resourceClaims") or ()):
-        if not any(requests.is_of(entry, profile) for profile in policy.profiles.values()):
-            for member, kind in CLAIM_SOURCES.items():
-                if entry.get(member) is not None:
-                    yield kind, entry[member]
+    for entry in (each for found in containers if found for each in found.pod.resource_claims):
+        if entry.source[1] and not any(requests.is_of(entry, profile) for profile in policy.profiles.values()):
+            yield entry.source
 
 
 def _device_class(name: str, cluster: readers.ClusterReader) -> DeviceClass | None:
