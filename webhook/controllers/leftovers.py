@@ -69,7 +69,7 @@ class Leftovers:
 
     def _found(self, key: Key) -> list[views.Pod]:
         """Return ended pods that are not needed any more, if other pods use the claim."""
-        if self._known.claims.get(*key) is None:
+        if self._known.claims.look(*key) is None:
             return []
         pods = self._known.pods.naming(*key)
         if not any(not pod.ended and not pod.gated for pod in pods):

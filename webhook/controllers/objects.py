@@ -59,7 +59,7 @@ class Objects:
         Raises:
             TransportError: the API server refused or did not answer; the caller tries again.
         """
-        space = self._known.namespaces.get("", namespace)
+        space = self._known.namespaces.look("", namespace)
         if space is None or space.deleting:
             self._unneeded.pop(namespace, None)
             return

@@ -76,7 +76,7 @@ class Seating:
         Raises:
             TransportError: the API server refused or did not answer; the caller tries again.
         """
-        claim = self._known.claims.get(*key)
+        claim = self._known.claims.look(*key)
         if claim is None:
             return
         line = self._look(claim)
