@@ -21,8 +21,9 @@ async def read(  # noqa: PLR0913 - what a list is asked for
     *,
     selector: str = "",
     status: bool = False,
+    absent: bool = True,
 ) -> list[dict[str, Any]]:
-    """Return the objects of a kind, by namespace and name; none where the kind is not served.
+    """Return the objects of a kind, by namespace and name.
 
     Args:
         sender: a connection to the API server; not closed here.
@@ -31,6 +32,7 @@ async def read(  # noqa: PLR0913 - what a list is asked for
         deadline: seconds for each page.
         selector: label selector, "" for all.
         status: whether the objects keep their status and managed fields.
+        absent: whether a kind that is not served has no objects; else that is an error.
 
     Raises:
         TransportError: the API server refused or did not answer.
@@ -40,7 +42,7 @@ async def read(  # noqa: PLR0913 - what a list is asked for
         try:
             page = await _page(sender, kind, calls.Call("GET", kind.path(namespace), query), deadline)
         except transports.RefusedError as error:
-            if error.status != 404:
+            if error.status != 404 or not absent:
                 raise
             break
         found += [kind.typed(each) if status else kind.whole(each) for each in page.get("items") or ()]

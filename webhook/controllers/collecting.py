@@ -20,7 +20,7 @@ from muster.webhook import configs
 from muster.webhook.cluster import kinds, leases, reflector, writes
 from muster.webhook.cluster.readers import Document
 from muster.webhook.controllers import caches, trainings, views
-from muster.webhook.controllers.reconcilers import Loop
+from muster.webhook.controllers.queues import Loop
 
 __all__ = ["Collecting", "CollectingOptions", "options_of"]
 
