@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.audit import chain, log_files, record_schema
-from muster.audit.record_schema import Link, Sealed
+from muster.audit import chain, log_files
+from muster.audit.record_schema import Link, Sealed, misfit
 from muster.webhook.pages.log_places import Found, LinePlace, Shelf
 
 __all__ = ["Neighbour", "Standing", "own", "standing"]
@@ -75,7 +75,7 @@ def _links(lines: Iterator[Found]) -> Iterator[tuple[LinePlace, Link]]:
     for found in itertools.islice(lines, _LOOKED_AT):
         with contextlib.suppress(chain.LineError):
             value = chain.parse(found.data)
-            if record_schema.is_link(value):
+            if misfit(value, Link) is None:
                 yield found.place, value
         room -= log_files.LONGEST if found.data is None else len(found.data)
         if room < 0:
