@@ -38,6 +38,7 @@ __all__ = [
     "Sealed",
     "Time",
     "User",
+    "job_name",
     "misfit",
     "timestamp",
 ]
@@ -182,6 +183,11 @@ class Sealed(Record, Link):
     """A record in the log; `dropped` counts the records just before it that were not written there."""
 
     dropped: NotRequired[int]
+
+
+def job_name(record: Record) -> str:
+    """Return the name of the job; of one without a name yet, its generateName and a star."""
+    return record["object"]["name"] or f"{record['object'].get('generateName', '')}*"
 
 
 def timestamp(moment: datetime.datetime) -> Time:

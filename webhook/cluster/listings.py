@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.kube import calls, payloads, transports
+from muster.kube import calls, transports
 from muster.webhook.cluster import served
 
 __all__ = ["read"]
@@ -40,7 +40,8 @@ async def read(  # noqa: PLR0913 - what a list is asked for
     query, found = {"limit": _PAGE, **({"labelSelector": selector} if selector else {})}, []
     while True:
         try:
-            page = await _page(sender, kind, calls.Call("GET", kind.path(namespace), query), deadline)
+            call = calls.Call("GET", kind.path(namespace), query)
+            page = await calls.document(sender, call, deadline, _MAX_PAGE, f"a page of {kind.plural}")
         except transports.RefusedError as error:
             if error.status != 404 or not absent:
                 raise
@@ -50,10 +51,3 @@ async def read(  # noqa: PLR0913 - what a list is asked for
             break
         query = {**query, "continue": more}
     return sorted(found, key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"]))
-
-
-async def _page(sender: transports.Sender, kind: served.Kind, call: calls.Call, deadline: float) -> dict[str, Any]:
-    async def body(response: transports.Response) -> dict[str, Any]:
-        return await payloads.read(response, _MAX_PAGE, f"a page of {kind.plural}")
-
-    return await calls.answered(sender, call, deadline, body)

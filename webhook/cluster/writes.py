@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from muster.kube import calls, payloads, transports
+from muster.kube import calls, transports
 from muster.webhook.cluster import served
 
 __all__ = ["ConflictError", "TerminatingError", "Writes", "is_of_no_namespace"]
@@ -146,14 +146,11 @@ class Writes:
         return answer
 
     async def _send(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Document:
-        what = f"{method} {path}"
         call = calls.Call(method, path, {}, body, content_type)
         try:
-            return await calls.answered(
-                self._sender, call, self._deadline, lambda answer: payloads.read(answer, _MAX_ANSWER, what)
-            )
+            return await calls.document(self._sender, call, self._deadline, _MAX_ANSWER)
         except transports.RefusedError as error:
-            raise _told_apart(error, method, what) from error
+            raise _told_apart(error, method, f"{method} {path}") from error
 
 
 def is_of_no_namespace(error: Exception) -> bool:

@@ -150,8 +150,7 @@ def _is_wanted(record: Sealed | None, questions: queries.Questions, *, unreadabl
 
 def job_root(record: Sealed) -> str:
     """Return the name of the job: of the TrainJob that owns the JobSet, or its own; a `generateName` ends in a star."""
-    subject, owner = record["object"], record["owner"]
-    return owner["name"] if owner else subject["name"] or f"{subject.get('generateName', '')}*"
+    return record["owner"]["name"] if record["owner"] else record_schema.job_name(record)
 
 
 def job_key(record: Sealed) -> tuple[str, str]:
