@@ -12,17 +12,13 @@ import contextlib
 import logging
 import random
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from muster.kube import payloads, transports
 from muster.webhook import backoffs
-from muster.webhook.cluster import stores
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from muster.webhook.cluster import served
+from muster.webhook.cluster import served, stores
 
 __all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]
 

@@ -11,6 +11,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from muster.certs import errors, expiries, rings
@@ -26,22 +27,21 @@ _TYPE = "muster.dev/authorities"
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class SharedSecret:
     """The Secret of one installation.
 
-    Args:
+    Attributes:
         access: sends requests to the API server.
-        namespace, name: where the Secret is.
+        namespace: where the Secret is.
+        name: its name.
         clock: returns the wall-clock time.
     """
 
-    def __init__(
-        self, access: writes.Writes, namespace: str, name: str, clock: expiries.Clock = expiries.utc_now
-    ) -> None:
-        self._access = access
-        self._namespace = namespace
-        self._name = name
-        self._clock = clock
+    access: writes.Writes
+    namespace: str
+    name: str
+    clock: expiries.Clock = expiries.utc_now
 
     async def join(self, mine: rings.Ring) -> rings.Ring:
         """Join the Secret's authorities with `mine`, store the result in the Secret, and return it.
@@ -62,7 +62,7 @@ class SharedSecret:
         """
 
         def added(stored: rings.Ring) -> rings.Ring:
-            is_usable = any(each.window.covers(self._clock()) for each in stored.members)
+            is_usable = any(each.window.covers(self.clock()) for each in stored.members)
             return rings.Ring() if is_usable else fresh
 
         return await self._stored_after(added, rings.Ring())
@@ -74,19 +74,19 @@ class SharedSecret:
         async def changed(document: dict[str, Any] | None) -> dict[str, Any] | None:
             nonlocal joined
             stored = self._stored(document, mine)
-            joined = stored.joined(added(stored), self._clock())
+            joined = stored.joined(added(stored), self.clock())
             return None if joined.fingerprints == stored.fingerprints else self._document(document, joined)
 
-        await self._access.swap(kinds.SECRET, self._namespace, self._name, changed)
+        await self.access.swap(kinds.SECRET, self.namespace, self.name, changed)
         return joined
 
     def _stored(self, document: Mapping[str, Any] | None, mine: rings.Ring) -> rings.Ring:
         """Return the ring in a Secret; a damaged one counts as empty when this replica's ring can replace it."""
         if document is None:
             return rings.Ring()
-        origin = f"Secret {self._namespace}/{self._name}, key {KEY}"
+        origin = f"Secret {self.namespace}/{self.name}, key {KEY}"
         try:
-            return rings.parse(_decoded(document, origin), origin, self._clock())
+            return rings.parse(_decoded(document, origin), origin, self.clock())
         except errors.MaterialError as error:
             if not mine.members:
                 raise
@@ -95,7 +95,7 @@ class SharedSecret:
 
     def _document(self, present: dict[str, Any] | None, ring: rings.Ring) -> dict[str, Any]:
         labels = {"app.kubernetes.io/name": "muster", kinds.MANAGED_LABEL: kinds.MANAGER}
-        metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
+        metadata = {"name": self.name, "namespace": self.namespace, "labels": labels}
         document = present or {"apiVersion": "v1", "kind": "Secret", "type": _TYPE, "metadata": metadata}
         return {**document, "data": {**(document.get("data") or {}), KEY: base64.b64encode(ring.pem()).decode()}}
 
