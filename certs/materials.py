@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives import serialization
-
-from muster.certs import authorities, chains, errors, expiries, files, leaves, pems, probes
+from muster.certs import authorities, chains, errors, expiries, files, leaves, pems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +74,7 @@ def parse(
         chain_pem=pems.certificate_pem(*chain),
         key_pem=pems.key_pem(key),
         authority_pem=pems.certificate_pem(*trusted),
-        fingerprint=probes.fingerprint(chain[0].public_bytes(serialization.Encoding.DER)),
+        fingerprint=chains.fingerprint(chain[0]),
         names=tuple(names),
         leaf=chains.window(chain[0]),
         authority=chains.window(root),

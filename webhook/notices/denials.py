@@ -17,7 +17,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from muster.audit.record_schema import Record, RecordedFinding, job_name
@@ -65,27 +65,32 @@ class _Written:
     at: float
 
 
-@dataclass(slots=True, eq=False)
 class Denials:
     """Writes Events about denied jobs.
 
-    Attributes:
+    Args:
         access: sends requests to the API server; needs the verbs create and patch on events.
         dropped: called with the number of denials without an Event.
         pace: how many Events are written.
         clock: returns monotonic seconds.
     """
 
-    access: writes.Writes
-    dropped: Callable[[int], None] = lambda _count: None
-    pace: EventPace = field(default_factory=EventPace)
-    clock: Callable[[], float] = time.monotonic
-    # each replica counts in Events of its own
-    _own: str = field(default_factory=lambda: secrets.token_hex(8), init=False)
-    _waiting: OrderedDict[_Key, _Waiting] = field(default_factory=OrderedDict, init=False)
-    _written: OrderedDict[_Key, _Written] = field(default_factory=OrderedDict, init=False)
-    _news: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _failing: bool = field(default=False, init=False)
+    def __init__(
+        self,
+        access: writes.Writes,
+        dropped: Callable[[int], None] = lambda _count: None,
+        pace: EventPace | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._access = access
+        self._dropped = dropped
+        self._pace = pace or EventPace()
+        self._clock = clock
+        self._own = secrets.token_hex(8)  # each replica counts in Events of its own
+        self._waiting: OrderedDict[_Key, _Waiting] = OrderedDict()
+        self._written: OrderedDict[_Key, _Written] = OrderedDict()
+        self._news = asyncio.Event()
+        self._failing = False
 
     def take(self, record: Record) -> None:
         """Queue a record; it is ignored unless it denies a new job and is not of a dry run. Never waits."""
@@ -94,8 +99,8 @@ class Denials:
         key = _key(record)
         if there := self._waiting.get(key):
             there.hits += 1
-        elif len(self._waiting) >= self.pace.room:
-            self.dropped(1)
+        elif len(self._waiting) >= self._pace.room:
+            self._dropped(1)
         else:
             self._waiting[key] = _Waiting(record)
             self._news.set()
@@ -109,14 +114,14 @@ class Denials:
                 await self._news_within(seconds)
                 continue
             await self._write(key, self._waiting.pop(key))
-            await asyncio.sleep(self.pace.pause)
+            await asyncio.sleep(self._pace.pause)
 
     def _next(self) -> tuple[_Key | None, float | None]:
         """Return the denial to write next, or None and the seconds until one is due."""
-        now, soonest = self.clock(), None
+        now, soonest = self._clock(), None
         for key in self._waiting:
             written = self._written.get(key)
-            seconds = written.at + self.pace.quiet - now if written else 0.0
+            seconds = written.at + self._pace.quiet - now if written else 0.0
             if seconds <= 0:
                 return key, 0.0
             soonest = seconds if soonest is None else min(soonest, seconds)
@@ -134,11 +139,11 @@ class Denials:
         try:
             name, count = await self._counted(key, waiting, written)
         except (transports.TransportError, ValueError, TypeError) as error:
-            self.dropped(waiting.hits)
+            self._dropped(waiting.hits)
             self._say(error)
             return
         self._failing = False
-        self._written[key] = _Written(name, count, self.clock())
+        self._written[key] = _Written(name, count, self._clock())
         self._written.move_to_end(key)
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
@@ -158,7 +163,7 @@ class Denials:
             now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             body = {"count": count, "lastTimestamp": now}
             try:
-                await self.access.patch(kinds.EVENT, namespace, written.name, body)
+                await self._access.patch(kinds.EVENT, namespace, written.name, body)
             except transports.RefusedError as error:
                 if error.status != 404:  # Events are deleted after an hour
                     raise
@@ -169,11 +174,11 @@ class Denials:
         document = events.document(about, REASON, _message(shown), "Warning", "admission")
         metadata = {"name": self._name(key, about.name), "namespace": namespace}
         created = {**document, "metadata": metadata, "count": waiting.hits}
-        made = await self.access.create(kinds.EVENT, created)
+        made = await self._access.create(kinds.EVENT, created)
         return str(made["metadata"]["name"]), waiting.hits
 
     def _name(self, key: _Key, shown: str) -> str:
-        moment = f"{self._own} {self.clock()} {key}"
+        moment = f"{self._own} {self._clock()} {key}"
         digest = hashlib.sha256(moment.encode("utf-8", "backslashreplace")).hexdigest()[:16]
         job = _UNFIT.sub("-", shown.lower())[:100].strip("-")
         return f"{job or 'job'}.{digest}"
