@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.audit import chain, log_files
+from muster.audit import chain
 from muster.audit.record_schema import Link, Sealed, misfit
 from muster.webhook.pages.log_places import Found, LinePlace, Shelf
 
@@ -52,11 +52,8 @@ class Standing:
 
 def own(record: Sealed, data: bytes) -> str:
     """Return what is wrong with the record itself, or ""; `data` is its line."""
-    if chain.digest_of(record) != record["hash"]:
-        return "this record does not match its hash: it was edited"
-    if chain.line_of(record).rstrip(b"\n") != data.rstrip(b"\r\n"):
-        return "this record does not have the form in which Muster writes it: it was edited"
-    return ""
+    flaw = chain.flaw(record, data.rstrip(b"\r\n"))
+    return f"this record {flaw}: it was edited" if flaw else ""
 
 
 def standing(shelf: Shelf, found: Found, record: Sealed) -> Standing:
@@ -77,7 +74,7 @@ def _links(lines: Iterator[Found]) -> Iterator[tuple[LinePlace, Link]]:
             value = chain.parse(found.data)
             if misfit(value, Link) is None:
                 yield found.place, value
-        room -= log_files.LONGEST if found.data is None else len(found.data)
+        room -= found.weight
         if room < 0:
             return
 
