@@ -158,11 +158,7 @@ def test_a_successor_drops_predecessors_that_have_expired(clock):
 def test_material_carries_what_it_was_made_of(authority, service, clock):
     leaf = leaves.issue(authority, service, clock())
     material = materials.from_authority(authority, leaf)
-    assert (material.names, material.leaf, material.authority) == (
-        service,
-        leaf.window,
-        authority.window,
-    )
+    assert (material.names, material.leaf, material.authority) == (service, leaf.window, authority.window)
     assert material.fingerprint == leaf.fingerprint
 
 

@@ -23,9 +23,9 @@ from muster.audit.record_schema import Record
 from muster.kube import transports
 from muster.webhook import backoffs
 from muster.webhook.cluster import writes
-from muster.webhook.notices.reports import outcomes, report_objects
-from muster.webhook.notices.reports.outcomes import Subject
-from muster.webhook.notices.reports.report_objects import Format
+from muster.webhook.notices import outcomes, report_objects
+from muster.webhook.notices.outcomes import Subject
+from muster.webhook.notices.report_objects import Format
 
 __all__ = ["Pending", "ReportPace", "Reports"]
 
