@@ -24,6 +24,7 @@ __all__ = [
     "ConfigMapRef",
     "Container",
     "Coordinator",
+    "DNSConfig",
     "DependsOn",
     "DeviceClaimSpec",
     "DeviceClass",
@@ -33,6 +34,7 @@ __all__ = [
     "EnvInjection",
     "EnvVar",
     "EnvVarSource",
+    "ExitCodes",
     "Expression",
     "FieldRef",
     "InjectionTarget",
@@ -57,16 +59,23 @@ __all__ = [
     "PatchedRuntime",
     "PodAffinity",
     "PodClaim",
+    "PodFailurePolicy",
+    "PodFailureRule",
     "PodSpec",
     "PodSpecOverride",
     "PodTemplate",
     "PodTemplateOverride",
     "PodTerm",
+    "Port",
+    "Probe",
+    "ProbedPort",
+    "Quantity",
     "ReplicatedJob",
     "ResourceClaim",
     "ResourceClaimTemplate",
     "ResourceClaimTemplateSpec",
     "ResourceClaimUse",
+    "ResourceFieldRef",
     "Resources",
     "Runtime",
     "RuntimePatch",
@@ -85,6 +94,7 @@ __all__ = [
 ]
 
 Texts = dict[str, str]
+Quantity = int | float | str
 Anything = dict[str, object]
 """An object whose members are looked at by somebody who knows more about them."""
 
@@ -119,10 +129,19 @@ class FieldRef(_Object, frozen=True):
     field_path: str = ""
 
 
+class ResourceFieldRef(_Object, frozen=True):
+    """`valueFrom.resourceFieldRef`."""
+
+    container_name: str = ""
+    resource: str = ""
+    divisor: Quantity = 0
+
+
 class EnvVarSource(_Object, frozen=True):
-    """`valueFrom` of a variable; another source than `fieldRef` is known only in the pod."""
+    """`valueFrom` of a variable; other sources than these are known only in the pod."""
 
     field_ref: FieldRef | None = None
+    resource_field_ref: ResourceFieldRef | None = None
 
 
 class EnvVar(_Object, frozen=True):
@@ -131,6 +150,17 @@ class EnvVar(_Object, frozen=True):
     name: str = ""
     value: str = ""
     value_from: EnvVarSource | None = None
+
+    @property
+    def literal(self) -> str | None:
+        """The value; None where only the pod knows it."""
+        return self.value if self.value_from is None else None
+
+    @property
+    def field_path(self) -> str:
+        """The field of the pod from which the value is read, "" where it is not read from one."""
+        source = self.value_from.field_ref if self.value_from else None
+        return source.field_path if source else ""
 
 
 class ConfigMapRef(_Object, frozen=True):
@@ -161,6 +191,27 @@ class Resources(_Object, frozen=True):
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
+class Port(_Object, frozen=True):
+    """One entry of `ports` of a container."""
+
+    name: str = ""
+    container_port: int | None = None
+
+
+class ProbedPort(_Object, frozen=True):
+    """`tcpSocket` or `httpGet` of a probe; a port is a number, or the name of one of the container."""
+
+    host: str = ""
+    port: int | str = 0
+
+
+class Probe(_Object, frozen=True):
+    """`livenessProbe`, `readinessProbe` or `startupProbe`."""
+
+    tcp_socket: ProbedPort | None = None
+    http_get: ProbedPort | None = None
+
+
 class Container(_Object, frozen=True):
     """A container; `command` and `args` are None where the image's own, or a runtime's, are taken."""
 
@@ -170,9 +221,17 @@ class Container(_Object, frozen=True):
     args: tuple[str, ...] | None = None
     env: tuple[EnvVar, ...] = ()
     env_from: tuple[EnvFrom, ...] = ()
-    ports: tuple[Anything, ...] = ()
+    ports: tuple[Port, ...] = ()
     resources: Resources = Resources()
+    restart_policy: str = ""
+    liveness_probe: Probe | None = None
+    startup_probe: Probe | None = None
     security_context: Anything = {}
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Command and arguments, as far as the container has its own."""
+        return (*(self.command or ()), *(self.args or ()))
 
 
 class PodClaim(_Object, frozen=True):
@@ -263,11 +322,23 @@ class Affinity(_Object, frozen=True):
     pod_anti_affinity: PodAffinity = PodAffinity()
 
 
+class DNSConfig(_Object, frozen=True):
+    """`dnsConfig`."""
+
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+
+
 class PodSpec(_Object, frozen=True):
     """A pod spec."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    restart_policy: str = ""
+    host_network: bool = False
+    share_process_namespace: bool = False
+    dns_policy: str = ""
+    dns_config: DNSConfig = DNSConfig()
     resources: Resources = Resources()
     resource_claims: tuple[PodClaim, ...] = ()
     scheduling_gates: tuple[Named, ...] = ()
@@ -292,11 +363,36 @@ class PodTemplate(_Object, frozen=True):
     spec: PodSpec = PodSpec()
 
 
+class ExitCodes(_Object, frozen=True):
+    """`onExitCodes` of a rule about failed pods."""
+
+    operator: str = ""
+    values: tuple[int, ...] = ()
+
+
+class PodFailureRule(_Object, frozen=True):
+    """One entry of `podFailurePolicy.rules`."""
+
+    action: str = ""
+    on_exit_codes: ExitCodes | None = None
+
+
+class PodFailurePolicy(_Object, frozen=True):
+    """`podFailurePolicy` of a Job."""
+
+    rules: tuple[PodFailureRule, ...] = ()
+
+
 class JobSpec(_Object, frozen=True):
     """`template.spec` of a replicated job."""
 
     parallelism: int | None = None
     completions: int | None = None
+    completion_mode: str = ""
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    pod_failure_policy: PodFailurePolicy = PodFailurePolicy()
     template: PodTemplate = PodTemplate()
 
 
@@ -318,6 +414,7 @@ class ReplicatedJob(_Object, frozen=True):
     """One entry of `replicatedJobs`."""
 
     name: str = ""
+    group_name: str = ""
     replicas: int | None = None
     template: Job = Job()
     depends_on: tuple[DependsOn, ...] = ()
