@@ -95,6 +95,8 @@ __all__ = [
 
 Texts = dict[str, str]
 Quantity = int | float | str
+Amounts = dict[str, Quantity]
+"""Quantities by the name of a resource."""
 Anything = dict[str, object]
 """An object whose members are looked at by somebody who knows more about them."""
 
@@ -186,8 +188,8 @@ class ResourceClaimUse(_Object, frozen=True):
 class Resources(_Object, frozen=True):
     """`resources`: quantities by resource name, and the claims of the pod that are used."""
 
-    limits: Anything = {}
-    requests: Anything = {}
+    limits: Amounts = {}
+    requests: Amounts = {}
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
@@ -230,8 +232,17 @@ class Container(_Object, frozen=True):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """Command and arguments, as far as the container has its own."""
+        """Its own command line, `command` followed by `args`."""
         return (*(self.command or ()), *(self.args or ()))
+
+    def find_env(self, name: str) -> EnvVar | None:
+        """Return the last variable called `name`: later entries win in Kubernetes."""
+        return next((entry for entry in reversed(self.env) if entry.name == name), None)
+
+    def env_value(self, name: str) -> str | None:
+        """Return the plain value of a variable; None when it is missing or comes from a reference."""
+        entry = self.find_env(name)
+        return None if entry is None else entry.literal
 
 
 class PodClaim(_Object, frozen=True):
@@ -418,6 +429,34 @@ class ReplicatedJob(_Object, frozen=True):
     replicas: int | None = None
     template: Job = Job()
     depends_on: tuple[DependsOn, ...] = ()
+
+    @property
+    def pod(self) -> PodSpec:
+        """The spec of its pods."""
+        return self.template.spec.template.spec
+
+    @property
+    def labels(self) -> Texts:
+        """The labels of its Job template, where Trainer puts its ancestor label."""
+        return self.template.metadata.labels
+
+    @property
+    def jobs(self) -> int:
+        """The number of its Jobs; JobSet's default is 1."""
+        return 1 if self.replicas is None else max(self.replicas, 0)
+
+    @property
+    def at_once(self) -> int:
+        """The pods of each of its Jobs that run at the same time (kubernetes `pkg/controller/job`, wantActive)."""
+        spec = self.template.spec
+        running = 1 if spec.parallelism is None else max(spec.parallelism, 0)
+        return running if spec.completions is None else min(running, max(spec.completions, 0))
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether more pods have to complete than run at once, so that some start only when others have ended."""
+        completions = self.template.spec.completions
+        return completions is not None and 0 < self.at_once < completions
 
 
 class Network(_Object, frozen=True):

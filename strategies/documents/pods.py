@@ -90,7 +90,7 @@ class Place:
     @property
     def pod(self) -> model.PodSpec:
         """The pod spec around the container."""
-        return self.job.template.spec.template.spec
+        return self.job.pod
 
     @property
     def container(self) -> model.Container:

@@ -58,7 +58,7 @@ class Template:
     @property
     def pod(self) -> model.PodSpec:
         """Its pod spec, empty when it is missing."""
-        return self.job.template.spec.template.spec
+        return self.job.pod
 
     @functools.cached_property
     def raw_spec(self) -> Mapping[str, Any]:

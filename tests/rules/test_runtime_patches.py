@@ -112,7 +112,7 @@ def test_node_selectors_and_affinity_are_merged_and_tolerations_replaced():
     pod["affinity"] = {"nodeAffinity": {"preferred": [1]}}
     given = {"nodeSelector": {"b": "2"}, "tolerations": [{"key": "b"}], "affinity": {"nodeAffinity": {"required": {}}}}
     job, _ = findings(jobs.make_trainjob(spec=wrapped("runtimePatches", {"spec": given})), runtime)
-    made = list_templates(job)[index].spec
+    made = list_templates(job)[index].raw_spec
     assert (made["nodeSelector"], made["tolerations"]) == ({"a": "1", "b": "2"}, [{"key": "b"}])
     assert made["affinity"] == {"nodeAffinity": {"preferred": [1], "required": {}}}
 
