@@ -83,6 +83,7 @@ __all__ = [
     "RuntimeSpec",
     "Selector",
     "Spread",
+    "SuccessPolicy",
     "Taint",
     "TemplateMeta",
     "Toleration",
@@ -101,7 +102,7 @@ Anything = dict[str, object]
 """An object whose members are looked at by somebody who knows more about them."""
 
 
-class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
     """A part of an object; what it holds is only read."""
 
 
@@ -193,6 +194,12 @@ class Resources(_Object, frozen=True):
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
+class Named(_Object, frozen=True):
+    """An entry of which only the name is read, such as a scheduling gate."""
+
+    name: str = ""
+
+
 class Port(_Object, frozen=True):
     """One entry of `ports` of a container."""
 
@@ -205,6 +212,9 @@ class ProbedPort(_Object, frozen=True):
 
     host: str = ""
     port: int | str = 0
+    path: str = ""
+    scheme: str = ""
+    http_headers: tuple[Named, ...] = ()
 
 
 class Probe(_Object, frozen=True):
@@ -225,10 +235,12 @@ class Container(_Object, frozen=True):
     env_from: tuple[EnvFrom, ...] = ()
     ports: tuple[Port, ...] = ()
     resources: Resources = Resources()
+    security_context: Anything = {}
     restart_policy: str = ""
     liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
     startup_probe: Probe | None = None
-    security_context: Anything = {}
+    working_dir: str = ""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -251,12 +263,6 @@ class PodClaim(_Object, frozen=True):
     name: str = ""
     resource_claim_name: str = ""
     resource_claim_template_name: str = ""
-
-
-class Named(_Object, frozen=True):
-    """An entry of which only the name is read, such as a scheduling gate."""
-
-    name: str = ""
 
 
 class Toleration(_Object, frozen=True):
@@ -345,7 +351,6 @@ class PodSpec(_Object, frozen=True):
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
-    restart_policy: str = ""
     host_network: bool = False
     share_process_namespace: bool = False
     dns_policy: str = ""
@@ -358,6 +363,7 @@ class PodSpec(_Object, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[Spread, ...] = ()
     affinity: Affinity = Affinity()
+    restart_policy: str = ""
 
 
 class TemplateMeta(_Object, frozen=True):
@@ -494,6 +500,13 @@ class VolumeClaimPolicy(_Object, frozen=True):
     templates: tuple[ClaimTemplate, ...] = ()
 
 
+class SuccessPolicy(_Object, frozen=True):
+    """`successPolicy` of a JobSet; no target means every replicated job."""
+
+    operator: str = "All"
+    target_replicated_jobs: tuple[str, ...] = ()
+
+
 class JobSetSpec(_Object, frozen=True):
     """`spec` of a JobSet."""
 
@@ -501,6 +514,7 @@ class JobSetSpec(_Object, frozen=True):
     coordinator: Coordinator | None = None
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     volume_claim_policies: tuple[VolumeClaimPolicy, ...] = ()
+    success_policy: SuccessPolicy = SuccessPolicy()
 
 
 class JobSet(_Object, frozen=True):
@@ -624,6 +638,7 @@ class RuntimeSpec(_Object, frozen=True):
     """`spec` of a runtime."""
 
     ml_policy: MLPolicy = MLPolicy()
+    pod_group_policy: Anything = {}
     template: JobSetTemplate = JobSetTemplate()
 
 

@@ -89,7 +89,7 @@ def _root(job: Job, site: Site, launch: Launch, report: Callable[..., Finding]) 
         return
     contexts = [each.get("securityContext") for each in (place.raw, place.raw_pod)]
     user = next((each["runAsUser"] for each in contexts if isinstance(each, dict) and "runAsUser" in each), None)
-    allowed = {name: launch.env.get(name) or pods.env_value(site.env, name) for name in _AS_ROOT}
+    allowed = {name: launch.env.get(name) or site.values.get(name) for name in _AS_ROOT}
     if user == 0 and any(value != "1" for value in allowed.values()):
         message = "does not run as root, and the runtime's container is root's; add --allow-run-as-root"
         yield report(site.locate_option(launch, ""), quotes.launch(launch), message, rule="core/launch")

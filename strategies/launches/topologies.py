@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from muster.strategies.claims import plans
-from muster.strategies.documents import names, pods, quantities
+from muster.strategies.documents import model, names, pods, quantities
 from muster.strategies.jobs.jobs import Job, once, once_for_all, once_for_part
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.platform import devices
@@ -164,10 +164,10 @@ def _exists(entry: str, count: int) -> bool:
     return index < count if index is not None else entry.startswith(("GPU-", "MIG-"))
 
 
-def sees_others(container: pods.Container) -> bool:
+def sees_others(container: model.Container) -> bool:
     """Whether a container sees devices that it did not ask for (NVIDIA container toolkit)."""
-    privileged = (container.get("securityContext") or {}).get("privileged") is True
-    return privileged or pods.find_env(container.get("env"), names.SHOWN_DEVICES) is not None
+    privileged = container.security_context.get("privileged") is True
+    return privileged or container.find_env(names.SHOWN_DEVICES) is not None
 
 
 @once
@@ -193,12 +193,12 @@ def pods_of_parts(job: Job) -> tuple[int, ...]:
 
 
 def _pods(place: pods.Place) -> int:
-    return pods.replicas(place.raw_job) * pods.at_once(place.raw_job)
+    return place.job.jobs * place.job.at_once
 
 
 def take_turns(job: Job) -> bool:
     """Whether some pods of the training start only when others of the same Job have ended."""
-    return any(pods.takes_turns(place.raw_job) for place in job.world)
+    return any(place.job.takes_turns for place in job.world)
 
 
 def trainer_processes(job: Job) -> int | str:
@@ -334,11 +334,10 @@ def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence
 
 def _counts(place: pods.Place) -> tuple[str, str]:
     """Return the texts of PET_NNODES and PET_NPROC_PER_NODE, "" for one that is missing."""
-    env = place.raw.get("env")
-    return _written(env, names.PET_NNODES), _written(env, names.PET_NPROC_PER_NODE)
+    nodes, per_node = (place.container.find_env(name) for name in (names.PET_NNODES, names.PET_NPROC_PER_NODE))
+    return _written(nodes), _written(per_node)
 
 
-def _written(env: Sequence[pods.EnvVar] | None, name: str) -> str:
+def _written(entry: model.EnvVar | None) -> str:
     """Return the text of an env variable, "" when it is missing; for a reference, a text that is not a number."""
-    entry = pods.find_env(env, name)
-    return "" if entry is None else str(entry.get("value", entry.get("valueFrom", "")))
+    return "" if entry is None else entry.value or str(entry.value_from or "")
