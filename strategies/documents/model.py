@@ -92,6 +92,7 @@ __all__ = [
     "TrainJobSpec",
     "Trainer",
     "VolumeClaimPolicy",
+    "VolumeMount",
 ]
 
 Texts = dict[str, str]
@@ -224,6 +225,13 @@ class Probe(_Object, frozen=True):
     http_get: ProbedPort | None = None
 
 
+class VolumeMount(_Object, frozen=True):
+    """`volumeMounts[]` of a container."""
+
+    name: str = ""
+    mount_path: str = ""
+
+
 class Container(_Object, frozen=True):
     """A container; `command` and `args` are None where the image's own, or a runtime's, are taken."""
 
@@ -235,6 +243,7 @@ class Container(_Object, frozen=True):
     env_from: tuple[EnvFrom, ...] = ()
     ports: tuple[Port, ...] = ()
     resources: Resources = Resources()
+    volume_mounts: tuple[VolumeMount, ...] = ()
     security_context: Anything = {}
     restart_policy: str = ""
     liveness_probe: Probe | None = None

@@ -24,15 +24,9 @@ _GENERATED_SUFFIX = "xxxxx"
 _POD_SUFFIX = len("-abcde")
 _MAX_LABEL = 63
 _MAX_GENERATE_BASE = 58
-_NETWORK = (
-    ("enableDNSHostnames", error, "core/dns-hostnames", "the coordinator's name would never resolve"),
-    (
-        "publishNotReadyAddresses",
-        warning,
-        "core/not-ready-addresses",
-        "pods with a readiness probe would wait for a name that appears only when they are ready",
-    ),
-)
+_UNRESOLVED = "the coordinator's name would never resolve"
+_OF_NOT_READY = "core/not-ready-addresses"
+_NOT_READY = "pods with a readiness probe would wait for a name that appears only when they are ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +54,16 @@ def find_coordinator(job: Job) -> Coordinator | None:
         return None
     place, port = world[0], find_port(job)
     unnamed = place.job.template.spec.completion_mode == "NonIndexed" or place.job.takes_turns
-    if (unnamed or job.network.get("enableDNSHostnames") is False) and topologies.read_topology(job).nodes == 1:
+    if (unnamed or job.jobset.network.enable_dns_hostnames is False) and topologies.read_topology(job).nodes == 1:
         return Coordinator("localhost", port)
-    subdomain = job.network.get("subdomain") or job.name
+    subdomain = job.jobset.network.subdomain or job.name
     replicated_job, job_index, pod_index = _chosen(job) or (place.job_name, 0, 0)
     return Coordinator(f"{job.name}-{replicated_job}-{job_index}-{pod_index}.{subdomain}", port)
 
 
 def is_trainers(job: Job) -> bool:
     """Whether Trainer's PET_MASTER_ADDR, `<job>-node-0-0.<job>`, is the name of pod 0 (`plugins/torch`)."""
-    subdomain = job.network.get("subdomain") or job.name
+    subdomain = job.jobset.network.subdomain or job.name
     return job.container is None or (job.container.job_name == names.CONTAINER_NODE and subdomain == job.name)
 
 
@@ -149,8 +143,12 @@ def _pod_names(job: Job, name: str, nodes: int) -> Iterator[tuple[int, str]]:
 
 
 def _network_findings(job: Job) -> Iterator[Finding]:
-    for member, find, rule, effect in _NETWORK:
-        if job.network.get(member) is not False:
+    network = job.jobset.network
+    for member, value, find, rule, effect in (
+        ("enableDNSHostnames", network.enable_dns_hostnames, error, "core/dns-hostnames", _UNRESOLVED),
+        ("publishNotReadyAddresses", network.publish_not_ready_addresses, warning, _OF_NOT_READY, _NOT_READY),
+    ):
+        if value is not False:
             continue
         if job.kind == "JobSet":
             yield find(f"spec.network.{member}", False, f"{effect}; set it to true", rule=rule)

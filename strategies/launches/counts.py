@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from muster.strategies.documents import names, quantities
+from muster.strategies.documents import model, names, quantities
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import (
@@ -210,8 +210,8 @@ def _runs(site: Site, name: str) -> bool:
 
 def _told(job: Job, site: Site) -> frozenset[str]:
     """Return the variables of the container that the documents or Trainer's other plugins set."""
-    policy = job.runtime.ml_policy if job.runtime is not None else {}
-    plugins = [names.SET_BY[plugin] for plugin in policy if plugin in names.SET_BY]
+    policy = job.runtime.policy if job.runtime is not None else model.MLPolicy()
+    plugins = (names.SET_BY[name] for name in names.SET_BY if getattr(policy, name) is not None)
     return frozenset(site.variables).union(*plugins)
 
 

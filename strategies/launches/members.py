@@ -9,7 +9,7 @@ from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.jobs import containers, parts
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.programs import Kind
-from muster.strategies.launches import launches, neighbours, quotes, sites, topologies
+from muster.strategies.launches import neighbours, quotes, readings, sites, topologies
 from muster.strategies.launches.launches import Launcher
 
 __all__ = ["check"]
@@ -145,7 +145,7 @@ def _behind_servers(job: Job) -> Iterator[Finding]:
 
 def _serves_alone(argv: Sequence[str]) -> bool:
     """Whether a command line runs `vllm serve` and nothing else; a shell may end it, and `vllm run-batch` ends."""
-    launch = launches.parse(argv)
+    launch = readings.read(argv).bare
     return launch.launcher is Launcher.VLLM and launch.target == "serve"
 
 

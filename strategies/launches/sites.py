@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import decoding, names
-from muster.strategies.documents.model import Container, EnvVar, Resources
+from muster.strategies.documents import names
+from muster.strategies.documents.model import Container, EnvVar
 from muster.strategies.documents.paths import Path, field
 from muster.strategies.jobs.jobs import Job, once_for_part
-from muster.strategies.launches import environments, launches, readings
+from muster.strategies.launches import environments, readings
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.readings import Reading
 from muster.strategies.trainer.resources import merge_resources
@@ -64,10 +64,10 @@ class Site:
         """The text of each variable by name, None for one that only the pod knows."""
         return {name: each.literal for name, each in self.variables.items()}
 
-    @functools.cached_property
+    @property
     def launch(self) -> Launch:
         """The bare launch: the first word decides, and wrappers and shells are not looked into."""
-        return launches.parse(self.argv)
+        return self.reading.bare
 
     @functools.cached_property
     def reading(self) -> Reading:
@@ -127,9 +127,7 @@ def _of_jobset(job: Job) -> Site | None:
 
 def _of_trainjob(job: Job) -> Site:
     trainer, own = job.trainer, job.container.container if job.container else Container()
-    raw = job.container.raw if job.container else {}
-    resources = merge_resources(raw.get("resources") or {}, job.raw_trainer.get("resourcesPerNode"), job.runtime)
-    merged = decoding.read(resources, Resources)
+    merged = merge_resources(own.resources, trainer.resources_per_node, job.runtime)
     return Site(
         command=(own.command if trainer.command is None else trainer.command) or (),
         args=(own.args if trainer.args is None else trainer.args) or (),

@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+
+import msgspec
 
 from muster.strategies.claims import plans
-from muster.strategies.documents import model, names, pods, quantities
+from muster.strategies.documents import decoding, model, names, pods, quantities
 from muster.strategies.jobs.jobs import Job, once, once_for_all, once_for_part
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.platform import devices
@@ -174,16 +175,16 @@ def sees_others(container: model.Container) -> bool:
 def pods_of(job: Job) -> int:
     """Return the number of pods that train at once, whatever number of nodes their launch names."""
     if job.kind == "TrainJob":
-        written, policy = job.raw_trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
-        return (policy.get("numNodes") or 1) if written is None else written
+        written, policy = job.trainer.num_nodes, job.runtime.policy if job.runtime else model.MLPolicy()
+        return (policy.num_nodes or 1) if written is None else written
     return max(1, sum(pods_of_parts(job) if len(job.world) > 1 else map(_pods, job.world)))
 
 
-def pods_of_replicated_job(job: Job, replicated: Mapping[str, Any]) -> int:
+def pods_of_replicated_job(job: Job, replicated: model.ReplicatedJob) -> int:
     """Return the pods of a replicated job that exist at once; those of a TrainJob are as many as Trainer makes."""
     if job.kind == "TrainJob":
-        return ml_policies.count(job.runtime.ml_policy if job.runtime else {}, replicated, job.raw_trainer)
-    return pods.replicas(replicated) * pods.at_once(replicated)
+        return ml_policies.count(job.runtime.policy if job.runtime else model.MLPolicy(), replicated, job.trainer)
+    return replicated.jobs * replicated.at_once
 
 
 @once_for_all
@@ -203,21 +204,20 @@ def take_turns(job: Job) -> bool:
 
 def trainer_processes(job: Job) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE for this TrainJob: a number, or `AUTO`."""
-    counted = resources.count_processes(job.raw_trainer, _resources(job), job.runtime)
-    uncounted = (
-        counted == resources.AUTO and claims_of(job) and not devices.gpus(_asked(job)) and not _claimed_gpus(job)
-    )
-    return resources.count_cpus(_asked(job)) if uncounted and job.raw_trainer.get("numProcPerNode") is None else counted
+    counted = resources.count_processes(job.trainer, _resources(job), job.runtime)
+    if counted != resources.AUTO or job.trainer.num_proc_per_node is not None or not claims_of(job):
+        return counted
+    return counted if devices.gpus(_asked(job)) or _claimed_gpus(job) else resources.count_cpus(_asked(job))
 
 
-def claims_of(job: Job) -> Sequence[Mapping[str, Any]]:
+def claims_of(job: Job) -> tuple[model.PodClaim, ...]:
     """Return `resourceClaimsPerNode` of a TrainJob: entries of each training pod's `resourceClaims`."""
-    return job.raw_trainer.get("resourceClaimsPerNode") or () if job.kind == "TrainJob" else ()
+    return job.trainer.resource_claims_per_node if job.kind == "TrainJob" else ()
 
 
 def _claimed_gpus(job: Job) -> bool:
     """Whether Trainer counts GPUs in the first claim: in exact requests whose name has "gpu" (KEP-2782)."""
-    claim = str(claims_of(job)[0].get("resourceClaimTemplateName"))
+    claim = claims_of(job)[0].resource_claim_template_name
     if job.claim_devices.get(claim) is None:
         return True  # nobody knows, and torchrun counts what it sees
     start = devices.request_key(claim, "")
@@ -225,8 +225,8 @@ def _claimed_gpus(job: Job) -> bool:
     return any(count and "gpu" in key.removeprefix(start) for key, count in every)
 
 
-def _asked(job: Job) -> pods.ResourceRequirements:
-    override = job.raw_trainer.get("resourcesPerNode")
+def _asked(job: Job) -> model.Resources:
+    override = job.trainer.resources_per_node
     return _resources(job) if override is None else override
 
 
@@ -237,23 +237,23 @@ def trainer_gpus(job: Job) -> int:
 
 
 def _of_trainjob(job: Job) -> Topology:
-    trainer, place = job.raw_trainer, job.container
-    merged = resources.merge_resources(_resources(job), trainer.get("resourcesPerNode"), job.runtime)
-    claims = (place.raw_pod.get("resourceClaims") or ()) if place else ()
+    merged = resources.merge_resources(_resources(job), job.trainer.resources_per_node, job.runtime)
     if own := claims_of(job):
-        claims = [*claims, *own]
-        used = [*(merged.get("claims") or ()), *({"name": str(each.get("name"))} for each in own)]
-        merged = cast("pods.ResourceRequirements", {**merged, "claims": used})
-    found = _devices_of(job, merged, claims)
-    nodes = pods_of(job)
-    explicit = trainer.get("numProcPerNode")
-    if explicit is not None:
+        used = (model.ResourceClaimUse(name=each.name) for each in own)
+        merged = msgspec.structs.replace(merged, claims=(*merged.claims, *used))
+    found = _devices_of(job, merged, (*_pod_claims(job), *claims_of(job)))
+    nodes, explicit = pods_of(job), job.trainer.num_proc_per_node
+    if type(explicit) is int:
         return Topology(nodes, explicit, found, explicit=True)
     return Topology(nodes, resources.count_cpus(merged) if found.count == 0 else found.count, found)
 
 
-def _resources(job: Job) -> pods.ResourceRequirements:
-    return (job.container.raw.get("resources") or {}) if job.container else {}
+def _resources(job: Job) -> model.Resources:
+    return job.container.container.resources if job.container else model.Resources()
+
+
+def _pod_claims(job: Job) -> tuple[model.PodClaim, ...]:
+    return job.container.pod.resource_claims if job.container else ()
 
 
 def _of_jobset(job: Job) -> Topology:
@@ -271,8 +271,7 @@ def _of_jobset(job: Job) -> Topology:
 
 @once_for_part
 def _of_pod(job: Job) -> devices.Devices:
-    claims = (job.container.raw_pod.get("resourceClaims") or ()) if job.container else ()
-    return _devices_of(job, _resources(job), claims)
+    return _devices_of(job, _resources(job), _pod_claims(job))
 
 
 def is_uneven(job: Job) -> bool:
@@ -292,11 +291,10 @@ def _own_devices(job: Job) -> devices.Devices | None:
 
 def own_devices(job: Job, place: pods.Place) -> devices.Devices:
     """Return the devices that a container asks for itself, as the documents are, without claims that are planned."""
-    own = place.raw.get("resources") or {}
-    return devices.seen(own, place.raw_pod.get("resourceClaims") or (), job.claim_devices)
+    return devices.seen(place.container.resources, place.pod.resource_claims, job.claim_devices)
 
 
-def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence[Mapping[str, Any]]) -> devices.Devices:
+def _devices_of(job: Job, asked: model.Resources, pod_claims: Sequence[model.PodClaim]) -> devices.Devices:
     """Count the devices that the training container will have once its claims are written.
 
     Processes are counted before claims are written, and a TrainJob never holds claims, so the plan is read instead.
@@ -304,32 +302,29 @@ def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence
     Args:
         job: the job; its plan counts.
         asked: resources of the container, as in the documents.
-        pod_claims: the pod's `resourceClaims`, as in the documents.
+        pod_claims: claims of the pod, as in the documents.
     """
     plan = plans.training(job)
     place = job.container if plan else None
-    if plan is None or place is None:
-        return devices.seen(asked, pod_claims, job.claim_devices)
-    if not plan.uses:
+    if plan is None or place is None or not plan.uses:
         found = devices.seen(asked, pod_claims, job.claim_devices)
-        return (
-            devices.Devices(None, "claim") if found.kind == "none" else found
-        )  # the job asks for a claim, but the request has an error
+        if plan is not None and place is not None and found.kind == "none":
+            return devices.Devices(None, "claim")  # the job asks for a claim, but the request has an error
+        return found
     known = dict(job.claim_devices)
-    entries, used = list(pod_claims), list(asked.get("claims") or ())
+    entries, used = {each.name: each for each in pod_claims}, list(asked.claims)
     for use in plan.uses:
-        known[use.entry.get("resourceClaimTemplateName") or use.entry["resourceClaimName"]] = use.devices
-        if all(each.get("name") != use.entry["name"] for each in entries):
-            entries.append(use.entry)
-        if place.path in use.containers and all(each.get("name") != use.entry["name"] for each in used):
-            used.append({"name": use.entry["name"]})
+        entry = decoding.read(use.entry, model.PodClaim)
+        known[entry.resource_claim_template_name or entry.resource_claim_name] = use.devices
+        entries.setdefault(entry.name, entry)
+        if place.path in use.containers and all(each.name != entry.name for each in used):
+            used.append(model.ResourceClaimUse(name=entry.name))
     gone = {name for path, name in plan.swapped if path == place.path}
-    left: pods.ResourceRequirements = {
-        "limits": {name: amount for name, amount in (asked.get("limits") or {}).items() if name not in gone},
-        "requests": {name: amount for name, amount in (asked.get("requests") or {}).items() if name not in gone},
-        "claims": used,
-    }
-    return devices.seen(left, entries, known)
+    limits, requests = (
+        {name: amount for name, amount in amounts.items() if name not in gone}
+        for amounts in (asked.limits, asked.requests)
+    )
+    return devices.seen(model.Resources(limits, requests, tuple(used)), tuple(entries.values()), known)
 
 
 def _counts(place: pods.Place) -> tuple[str, str]:
