@@ -24,6 +24,7 @@ __all__ = [
     "ConfigMapRef",
     "Container",
     "Coordinator",
+    "DNSConfig",
     "DependsOn",
     "DeviceClaimSpec",
     "DeviceClass",
@@ -33,6 +34,7 @@ __all__ = [
     "EnvInjection",
     "EnvVar",
     "EnvVarSource",
+    "ExitCodes",
     "Expression",
     "FieldRef",
     "InjectionTarget",
@@ -57,16 +59,23 @@ __all__ = [
     "PatchedRuntime",
     "PodAffinity",
     "PodClaim",
+    "PodFailurePolicy",
+    "PodFailureRule",
     "PodSpec",
     "PodSpecOverride",
     "PodTemplate",
     "PodTemplateOverride",
     "PodTerm",
+    "Port",
+    "Probe",
+    "ProbedPort",
+    "Quantity",
     "ReplicatedJob",
     "ResourceClaim",
     "ResourceClaimTemplate",
     "ResourceClaimTemplateSpec",
     "ResourceClaimUse",
+    "ResourceFieldRef",
     "Resources",
     "Runtime",
     "RuntimePatch",
@@ -74,6 +83,7 @@ __all__ = [
     "RuntimeSpec",
     "Selector",
     "Spread",
+    "SuccessPolicy",
     "Taint",
     "TemplateMeta",
     "Toleration",
@@ -82,16 +92,18 @@ __all__ = [
     "TrainJobSpec",
     "Trainer",
     "VolumeClaimPolicy",
+    "VolumeMount",
 ]
 
 Texts = dict[str, str]
-Amounts = dict[str, int | float | str]
+Quantity = int | float | str
+Amounts = dict[str, Quantity]
 """Quantities by the name of a resource."""
 Anything = dict[str, object]
 """An object whose members are looked at by somebody who knows more about them."""
 
 
-class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
     """A part of an object; what it holds is only read."""
 
 
@@ -121,10 +133,19 @@ class FieldRef(_Object, frozen=True):
     field_path: str = ""
 
 
+class ResourceFieldRef(_Object, frozen=True):
+    """`valueFrom.resourceFieldRef`."""
+
+    container_name: str = ""
+    resource: str = ""
+    divisor: Quantity = 0
+
+
 class EnvVarSource(_Object, frozen=True):
-    """`valueFrom` of a variable; another source than `fieldRef` is known only in the pod."""
+    """`valueFrom` of a variable; other sources than these are known only in the pod."""
 
     field_ref: FieldRef | None = None
+    resource_field_ref: ResourceFieldRef | None = None
 
 
 class EnvVar(_Object, frozen=True):
@@ -133,6 +154,17 @@ class EnvVar(_Object, frozen=True):
     name: str = ""
     value: str = ""
     value_from: EnvVarSource | None = None
+
+    @property
+    def literal(self) -> str | None:
+        """The value; None where only the pod knows it."""
+        return self.value if self.value_from is None else None
+
+    @property
+    def field_path(self) -> str:
+        """The field of the pod from which the value is read, "" where it is not read from one."""
+        source = self.value_from.field_ref if self.value_from else None
+        return source.field_path if source else ""
 
 
 class ConfigMapRef(_Object, frozen=True):
@@ -163,6 +195,43 @@ class Resources(_Object, frozen=True):
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
+class Named(_Object, frozen=True):
+    """An entry of which only the name is read, such as a scheduling gate."""
+
+    name: str = ""
+
+
+class Port(_Object, frozen=True):
+    """One entry of `ports` of a container."""
+
+    name: str = ""
+    container_port: int | None = None
+
+
+class ProbedPort(_Object, frozen=True):
+    """`tcpSocket` or `httpGet` of a probe; a port is a number, or the name of one of the container."""
+
+    host: str = ""
+    port: int | str = 0
+    path: str = ""
+    scheme: str = ""
+    http_headers: tuple[Named, ...] = ()
+
+
+class Probe(_Object, frozen=True):
+    """`livenessProbe`, `readinessProbe` or `startupProbe`."""
+
+    tcp_socket: ProbedPort | None = None
+    http_get: ProbedPort | None = None
+
+
+class VolumeMount(_Object, frozen=True):
+    """`volumeMounts[]` of a container."""
+
+    name: str = ""
+    mount_path: str = ""
+
+
 class Container(_Object, frozen=True):
     """A container; `command` and `args` are None where the image's own, or a runtime's, are taken."""
 
@@ -172,9 +241,15 @@ class Container(_Object, frozen=True):
     args: tuple[str, ...] | None = None
     env: tuple[EnvVar, ...] = ()
     env_from: tuple[EnvFrom, ...] = ()
-    ports: tuple[Anything, ...] = ()
+    ports: tuple[Port, ...] = ()
     resources: Resources = Resources()
+    volume_mounts: tuple[VolumeMount, ...] = ()
     security_context: Anything = {}
+    restart_policy: str = ""
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+    working_dir: str = ""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -188,7 +263,7 @@ class Container(_Object, frozen=True):
     def env_value(self, name: str) -> str | None:
         """Return the plain value of a variable; None when it is missing or comes from a reference."""
         entry = self.find_env(name)
-        return None if entry is None or entry.value_from is not None else entry.value
+        return None if entry is None else entry.literal
 
 
 class PodClaim(_Object, frozen=True):
@@ -197,12 +272,6 @@ class PodClaim(_Object, frozen=True):
     name: str = ""
     resource_claim_name: str = ""
     resource_claim_template_name: str = ""
-
-
-class Named(_Object, frozen=True):
-    """An entry of which only the name is read, such as a scheduling gate."""
-
-    name: str = ""
 
 
 class Toleration(_Object, frozen=True):
@@ -279,11 +348,22 @@ class Affinity(_Object, frozen=True):
     pod_anti_affinity: PodAffinity = PodAffinity()
 
 
+class DNSConfig(_Object, frozen=True):
+    """`dnsConfig`."""
+
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+
+
 class PodSpec(_Object, frozen=True):
     """A pod spec."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    host_network: bool = False
+    share_process_namespace: bool = False
+    dns_policy: str = ""
+    dns_config: DNSConfig = DNSConfig()
     resources: Resources = Resources()
     resource_claims: tuple[PodClaim, ...] = ()
     scheduling_gates: tuple[Named, ...] = ()
@@ -292,6 +372,7 @@ class PodSpec(_Object, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[Spread, ...] = ()
     affinity: Affinity = Affinity()
+    restart_policy: str = ""
 
 
 class TemplateMeta(_Object, frozen=True):
@@ -308,11 +389,36 @@ class PodTemplate(_Object, frozen=True):
     spec: PodSpec = PodSpec()
 
 
+class ExitCodes(_Object, frozen=True):
+    """`onExitCodes` of a rule about failed pods."""
+
+    operator: str = ""
+    values: tuple[int, ...] = ()
+
+
+class PodFailureRule(_Object, frozen=True):
+    """One entry of `podFailurePolicy.rules`."""
+
+    action: str = ""
+    on_exit_codes: ExitCodes | None = None
+
+
+class PodFailurePolicy(_Object, frozen=True):
+    """`podFailurePolicy` of a Job."""
+
+    rules: tuple[PodFailureRule, ...] = ()
+
+
 class JobSpec(_Object, frozen=True):
     """`template.spec` of a replicated job."""
 
     parallelism: int | None = None
     completions: int | None = None
+    completion_mode: str = ""
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    pod_failure_policy: PodFailurePolicy = PodFailurePolicy()
     template: PodTemplate = PodTemplate()
 
 
@@ -334,6 +440,7 @@ class ReplicatedJob(_Object, frozen=True):
     """One entry of `replicatedJobs`."""
 
     name: str = ""
+    group_name: str = ""
     replicas: int | None = None
     template: Job = Job()
     depends_on: tuple[DependsOn, ...] = ()
@@ -402,6 +509,13 @@ class VolumeClaimPolicy(_Object, frozen=True):
     templates: tuple[ClaimTemplate, ...] = ()
 
 
+class SuccessPolicy(_Object, frozen=True):
+    """`successPolicy` of a JobSet; no target means every replicated job."""
+
+    operator: str = "All"
+    target_replicated_jobs: tuple[str, ...] = ()
+
+
 class JobSetSpec(_Object, frozen=True):
     """`spec` of a JobSet."""
 
@@ -409,6 +523,7 @@ class JobSetSpec(_Object, frozen=True):
     coordinator: Coordinator | None = None
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     volume_claim_policies: tuple[VolumeClaimPolicy, ...] = ()
+    success_policy: SuccessPolicy = SuccessPolicy()
 
 
 class JobSet(_Object, frozen=True):
@@ -532,6 +647,7 @@ class RuntimeSpec(_Object, frozen=True):
     """`spec` of a runtime."""
 
     ml_policy: MLPolicy = MLPolicy()
+    pod_group_policy: Anything = {}
     template: JobSetTemplate = JobSetTemplate()
 
 
