@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from muster.strategies.claims.requests import ClaimRequest, is_of
-from muster.strategies.documents import names
+from muster.strategies.documents import decoding, model, names
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.pods import ResourceRequirements
@@ -55,7 +55,7 @@ def judge(job: Job, request: ClaimRequest, profile: Profile | None, uses: _Uses)
     instead = False
     for path, entries in _by_container(uses).items():
         classes = [one for entry in entries for one in _classes(job, profile, entry)]
-        for name, amount in devices.accelerators(_resources(request, path)).items():
+        for name, amount in devices.accelerators(decoding.read(_resources(request, path), model.Resources)).items():
             if profile is not None and profile.replaces == name:
                 swapped.append((path, name))
                 continue
@@ -132,7 +132,7 @@ def _advice(request: ClaimRequest, name: str) -> str:
 
 def _resources(request: ClaimRequest, path: Path) -> ResourceRequirements:
     member, index = path[-2:]
-    return cast("ResourceRequirements", request.template.spec[str(member)][index].get("resources") or {})
+    return cast("ResourceRequirements", request.template.raw_spec[str(member)][index].get("resources") or {})
 
 
 def _field(job: Job, request: ClaimRequest, path: Path, name: str) -> str:
@@ -141,7 +141,7 @@ def _field(job: Job, request: ClaimRequest, path: Path, name: str) -> str:
     part = "limits" if name in (resources.get("limits") or {}) else "requests"
     if job.kind == "JobSet":
         return template.field(*path[-2:], "resources", part, name)
-    override = job.trainer.get("resourcesPerNode") or {}
+    override = job.raw_trainer.get("resourcesPerNode") or {}
     if name in (override.get("limits") or ()) or name in (override.get("requests") or ()):
         return f"spec.trainer.resourcesPerNode.{part}[{name}]"
     kind = job.runtime.kind if job.runtime else names.CONTAINER_NODE

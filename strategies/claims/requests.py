@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from muster.strategies.claims.notations import AskedClaim, read
-from muster.strategies.documents import loose, names, paths
+from muster.strategies.documents import decoding, loose, model, names, paths
 from muster.strategies.documents.findings import Finding, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.pods import ResourceRequirements
@@ -165,7 +165,7 @@ def _by_policy(job: Job, template: Template, *, training: bool) -> ClaimRequest 
 
 def _brings_claims(job: Job, template: Template, name: str) -> bool:
     profile = job.supply.profiles.get(name)
-    entries = template.spec.get("resourceClaims") or ()
+    entries = template.raw_spec.get("resourceClaims") or ()
     return any(profile is None or not is_of(entry, profile) for entry in entries)
 
 
@@ -178,7 +178,11 @@ def _kept_resource(job: Job, template: Template, name: str) -> Path | None:
     if profile is None or main is None or not devices.sounds_like_one(profile.device_class):
         return None
     resources = cast("ResourceRequirements", main[1].get("resources") or {})
-    own = (resource for resource in devices.accelerators(resources) if resource != profile.replaces)
+    own = (
+        resource
+        for resource in devices.accelerators(decoding.read(resources, model.Resources))
+        if resource != profile.replaces
+    )
     resource = next(own, None)
     part = "limits" if resource in (resources.get("limits") or {}) else "requests"
     return None if resource is None else (*main[0][-2:], "resources", part, resource)
@@ -186,7 +190,7 @@ def _kept_resource(job: Job, template: Template, name: str) -> Path | None:
 
 def _levels(job: Job, template: Template, *, training: bool) -> Iterator[tuple[Mapping[str, Any], str, str]]:
     """Yield annotations, where they are written, and the field path of the metadata around them; nearest first."""
-    name = template.job.get("name")
+    name = template.raw.get("name")
     for (notes, path), part in zip(template.metadata("annotations"), ("pod template's", "template's"), strict=True):
         key = next((each for each in _KEYS if each in notes), _KEYS[0])
         place = template.locate((*path, key)).rpartition(".annotations")[0]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import pods, trainjobs
+from muster.strategies.documents import decoding, model, pods, trainjobs
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import askings, parts, programs
 from muster.strategies.jobs.memories import once, once_for_all, once_for_part
@@ -102,13 +102,44 @@ class Job:
 
     @property
     @once
-    def trainer(self) -> trainjobs.Trainer:
+    def metadata(self) -> model.ObjectMeta:
+        """`metadata` of the job."""
+        return decoding.read(self.document.get("metadata") or {}, model.ObjectMeta)
+
+    @property
+    @once
+    def trainer(self) -> model.Trainer:
         """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
 
         Its process count may be that of a runtime for an older Trainer.
         """
+        return resources.effective(self.trainjob.spec.trainer if self.trainjob else model.Trainer(), self.runtime)
+
+    @property
+    @once
+    def trainjob(self) -> model.TrainJob | None:
+        """The TrainJob, or the one that controls the JobSet; None for a JobSet of an author."""
         document = self.document if self.kind == "TrainJob" else self.owner
-        return resources.effective(document or {}, self.runtime)
+        return None if document is None else decoding.read(document, model.TrainJob)
+
+    @property
+    @once
+    def jobset(self) -> model.JobSetSpec:
+        """The JobSetSpec of the job: its own, or that of its runtime's template; empty when there is none."""
+        if self.kind == "JobSet":
+            return decoding.read(self.document, model.JobSet).spec
+        return self.runtime.value.spec.template.spec if self.runtime else model.JobSetSpec()
+
+    @property
+    @once
+    def raw_trainer(self) -> trainjobs.Trainer:
+        """`trainer` as the documents hold it."""
+        document, processes = self.document if self.kind == "TrainJob" else self.owner, self.trainer.num_proc_per_node
+        found = trainjobs.trainer(document or {})
+        if processes == found.get("numProcPerNode"):
+            return found
+        others = {member: value for member, value in found.items() if member != "numProcPerNode"}
+        return cast("trainjobs.Trainer", others if processes is None else {**others, "numProcPerNode": processes})
 
     @property
     @once
@@ -141,8 +172,8 @@ class Job:
 
         Clients send the runtime's own image as well, as kubeflow's SDK 0.5 does with a CustomTrainerContainer.
         """
-        image = self.trainer.get("image")
-        theirs = self.container.container.get("image") if self.container else None
+        image = self.raw_trainer.get("image")
+        theirs = self.container.raw.get("image") if self.container else None
         return self.kind == "JobSet" or (bool(image) and image != theirs)
 
     @property

@@ -86,7 +86,7 @@ def _idle(job: Job) -> Iterator[Finding]:
         return  # others submit programs to its cluster
     if program.kind <= Kind.IDLE and program.launcher != framework:
         message = f"starts no training, and the JobSet has the label of {framework}; remove the label, or start one"
-        where, shown = paths.field(job.document, place.path), [*(place.container.get("command") or ())]
+        where, shown = paths.field(job.document, place.path), [*(place.raw.get("command") or ())]
         yield warning(f"{where}.command", quotes.command(shown), message, rule="core/no-training-job")
 
 
@@ -122,7 +122,7 @@ def _waiting(job: Job) -> Iterator[Finding]:
     """Report nodes that start when other nodes of the same training have ended, which wait for them."""
     members = {place.job_name for place in job.world}
     for place in job.world:
-        for index, each in enumerate(loose.sequence(place.job.get("dependsOn"))):
+        for index, each in enumerate(loose.sequence(place.raw_job.get("dependsOn"))):
             if isinstance(each, dict) and each.get("status") == "Complete" and str(each.get("name")) in members:
                 message = (
                     "ends only with the training, of which these pods are nodes, so neither would ever go on; wait for "
@@ -137,7 +137,7 @@ def _behind_servers(job: Job) -> Iterator[Finding]:
     every = (job.document.get("spec") or {}).get("replicatedJobs") or ()
     if not any(each.get("dependsOn") for each in every):
         return
-    serving = {place.job_name for place in pods.places(job.document, ("spec",)) if _serves_alone(place.container)}
+    serving = {place.job_name for place in pods.places(job.document, ("spec",)) if _serves_alone(place.raw)}
     for number, each in enumerate(every):
         for index, item in enumerate(loose.sequence(each.get("dependsOn"))):
             if isinstance(item, dict) and item.get("status") == "Complete" and str(item.get("name")) in serving:
@@ -153,18 +153,18 @@ def _serves_alone(container: pods.Container) -> bool:
 
 
 def _holds(job: Job, place: pods.Place) -> bool:
-    return containers.holds_devices(place.container, place.pod_spec) or (job.supply.asked and job.kind == "JobSet")
+    return containers.holds_devices(place.container, place.pod) or (job.supply.asked and job.kind == "JobSet")
 
 
 def _pods(job: Job, place: pods.Place) -> Iterator[Finding]:
-    spec = place.job["template"]["spec"]
-    together, completions = pods.at_once(place.job), spec.get("completions")
-    if not pods.replicas(place.job) or not together:
+    spec = place.raw_job["template"]["spec"]
+    together, completions = pods.at_once(place.raw_job), spec.get("completions")
+    if not pods.replicas(place.raw_job) or not together:
         where = _inside(job, place, "completions" if completions == 0 else "parallelism")
-        if not pods.replicas(place.job):
+        if not pods.replicas(place.raw_job):
             where = f"{paths.field(job.document, place.job_path)}.replicas"
         yield warning(where, 0, "no pod of the training will run; set it to at least 1", rule="core/no-pods")
-    elif pods.takes_turns(place.job) and topologies.pods_of(job) > 1:
+    elif pods.takes_turns(place.raw_job) and topologies.pods_of(job) > 1:
         message = (
             f"only {together} of these pods run at once, so they cannot all be nodes of one training, and Muster set "
             f"no rendezvous; set completions and parallelism to the number of nodes"

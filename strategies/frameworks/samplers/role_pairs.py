@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
-from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents import decoding, model, names, paths, pods
 from muster.strategies.documents.findings import Finding
 from muster.strategies.documents.paths import Path
 from muster.strategies.frameworks.samplers import sampled_trainings, sampler_serving
@@ -103,13 +103,13 @@ class Pair:
 
     @property
     def _has_names(self) -> bool:
-        indexed = self.sampler.place.job["template"]["spec"].get("completionMode") != "NonIndexed"
+        indexed = self.sampler.place.raw_job["template"]["spec"].get("completionMode") != "NonIndexed"
         return indexed and (self.spec.get("network") or {}).get("enableDNSHostnames") is not False
 
     @property
     def is_host_named(self) -> bool:
         """Whether `ENV` will hold the sampler's host name, or one of the author's that may lead to it."""
-        written = pods.env_value(self.node.container.get("env"), ENV)
+        written = pods.env_value(self.node.raw.get("env"), ENV)
         if written is None or "$(" in written or (self.host and f"{written}.".startswith(f"{self.host}.")):
             return True
         another = written in OWN_POD or written.startswith(f"{self.job.name}-")
@@ -215,12 +215,8 @@ def _node(job: Job, jobset: Mapping[str, Any]) -> pods.Place | None:
 
 def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: Training) -> Iterator[Serving]:
     for path in _beside(job, jobset, node):
-        each: Any = paths.lookup(jobset, path)
-        if (
-            names.ANCESTOR_LABEL in pods.labels(each)
-            or not _containers(each)
-            or sampler_serving.role(each) not in _ROLES
-        ):
+        each = decoding.read(paths.lookup(jobset, path), model.ReplicatedJob)
+        if names.ANCESTOR_LABEL in each.labels or not each.pod.containers or sampler_serving.role(each) not in _ROLES:
             continue
         found = _read(job, jobset, path)
         if found is not None and found.pods and _is_sampler(found, training):

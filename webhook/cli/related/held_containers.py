@@ -84,14 +84,14 @@ def containers(job: Job) -> Iterator[Held]:
     for template in templates.list_templates(job):
         mine = job.kind == "TrainJob" and job.container is not None and template.path == job.container.job_path
         for part in _MEMBERS:
-            for index, container in enumerate(items(template.spec, part)):
+            for index, container in enumerate(items(template.raw_spec, part)):
                 own = mine and part == "containers" and container.get("name") == names.CONTAINER_NODE
-                yield Held(job, template, (part, index), container, job.trainer if own else {})
+                yield Held(job, template, (part, index), container, job.raw_trainer if own else {})
 
 
 def volumes(template: Template) -> Mapping[object, Mapping[str, Any]]:
     """Return the volumes of the pods of a replicated job by their names."""
-    return {each.get("name"): each for each in items(template.spec, "volumes")}
+    return {each.get("name"): each for each in items(template.raw_spec, "volumes")}
 
 
 _KINDS = {"configMap": "ConfigMap", "secret": "Secret"}

@@ -46,10 +46,10 @@ def policies(job: Job, inputs: Inputs) -> Iterator[Finding]:
         return
     template = templates.find_template(job, place.job_path)
     own = _labels(template, job) if template is not None else {}
-    labels = {**own, f"{_SET}jobset-name": job.name, f"{_SET}replicatedjob-name": place.job.get("name")}
+    labels = {**own, f"{_SET}jobset-name": job.name, f"{_SET}replicatedjob-name": place.raw_job.get("name")}
     given = [each.document for each in inputs.of_kind("NetworkPolicy", job.namespace)]
     selecting = [each for each in given if _matches(member(each, "spec", "podSelector"), labels) is True]
-    at = ("spec.trainer.numNodes", job.trainer.get("numNodes")) if job.kind == "TrainJob" else ("spec", None)
+    at = ("spec.trainer.numNodes", job.raw_trainer.get("numNodes")) if job.kind == "TrainJob" else ("spec", None)
     for side, (rules, peers, verb) in _SIDES.items():
         mine = [each for each in selecting if _is_about(member(each, "spec"), side)]
         written = [rule for each in mine for rule in items(member(each, "spec"), rules)]
@@ -194,14 +194,14 @@ def _is_first(selector: Mapping[str, Any], job: Job, template: Template) -> bool
 
 def _first_labels(job: Job, template: Template) -> dict[str, Any]:
     """Return the labels of the first pod of a replicated job that tell it from others."""
-    name = f"{job.name}-{template.job.get('name')}-0"
+    name = f"{job.name}-{template.raw.get('name')}-0"
     first = {f"{_SET}job-index": "0", "batch.kubernetes.io/job-name": name, "job-name": name, _INDEX: "0"}
     return {**_labels(template, job), **first}
 
 
 def _is_alone(selector: Mapping[str, Any], job: Job, template: Template) -> bool:
     """Whether no other pod of the set has these labels."""
-    one_job = template.job.get("replicas") in (None, 1) or not selector.keys().isdisjoint(
+    one_job = template.raw.get("replicas") in (None, 1) or not selector.keys().isdisjoint(
         {f"{_SET}job-index", "batch.kubernetes.io/job-name", "job-name"}
     )
     others = len(templates.list_templates(job)) > 1
@@ -248,7 +248,7 @@ def _targets(service: Mapping[str, Any], held: Held, job: Job) -> Sequence[int]:
 
 def _labels(template: Template, job: Job) -> Mapping[str, Any]:
     """Return the labels that all pods of a replicated job have."""
-    own = {f"{_SET}jobset-name": job.name, f"{_SET}replicatedjob-name": template.job.get("name")}
+    own = {f"{_SET}jobset-name": job.name, f"{_SET}replicatedjob-name": template.raw.get("name")}
     return {**next(template.metadata("labels"))[0], **own}
 
 
