@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from msgspec import structs
 
 from muster.kube import clients, transports
 from muster.strategies.documents import trainjobs
@@ -59,7 +60,7 @@ async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
         decided = [await _decide(setup, source, asking) for source in judged]
         claims = await _claims(setup, decided, sender, asking)
         if claims:
-            setup = dataclasses.replace(setup, fetched=claims)
+            setup = structs.replace(setup, fetched=claims)
             decided = [await _decide(setup, source, asking) for source in judged]
         if names:
             asked = _DryRuns(sender, setup)
@@ -217,7 +218,7 @@ class _DryRuns:
         asked = dry_runs.questions(document, case.namespace, runtime, name)
         answered = [(each, await self._answer(each.kind, case.namespace, each.document)) for each in asked]
         found += dry_runs.findings(answered, case.source.kind)
-        return dataclasses.replace(case, own=(*case.own, *map(answers.quotable, found))) if found else case
+        return structs.replace(case, own=(*case.own, *map(answers.quotable, found))) if found else case
 
     def _needs_files(self, case: Case) -> bool:
         """Whether the cluster lacks what the files have, so that it would refuse the job for that alone."""

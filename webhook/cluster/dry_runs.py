@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from muster.kube import calls, payloads, transports
 from muster.strategies.documents import decoding, loose, model
@@ -46,8 +47,7 @@ class Question(NamedTuple):
     document: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What an API server says of an object.
 
     Attributes:

@@ -8,13 +8,13 @@ limited, and a request counts as under way from when its body has arrived: who s
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
 from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
+from msgspec import structs
 
 from muster.audit import record_schema, scanner
 from muster.webhook.admission import decisions, reviews
@@ -165,7 +165,7 @@ class Admission:
         if request is None:
             refusal = reviews.deny(uid, scanner.text(error, _MOST_TOLD), code=400, reason="BadRequest")
             return _reviewed(reviews.dumps(refusal))
-        request = dataclasses.replace(request, uid=uid)
+        request = structs.replace(request, uid=uid)
         ending = (
             endings.refuse(request, scanner.text(error, _MOST_TOLD), started)
             if error.uid

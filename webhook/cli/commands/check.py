@@ -7,10 +7,11 @@ reported together with the findings.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import difflib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import structs
 
 from muster.strategies.plugins.registry import Registry
 from muster.webhook.cli import cases, explanations, problems, unjudged
@@ -36,9 +37,9 @@ def run(args: argparse.Namespace) -> int:
     selection = _select(args.select, args.ignore, setup.policy.registry)
     decided = []
     for case in found:
-        shown = dataclasses.replace(case, selection=selection)
+        shown = structs.replace(case, selection=selection)
         if cases.is_job(case.source):
-            decided.append(dataclasses.replace(shown, ending=explanations.ending(shown, setup)))
+            decided.append(structs.replace(shown, ending=explanations.ending(shown, setup)))
         elif case.findings:
             decided.append(shown)
     report = Report(decided, unjudged.find(setup.sources, decided), setup, args.strict, args.strict_open)

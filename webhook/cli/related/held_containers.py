@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding
@@ -26,8 +27,7 @@ __all__ = ["Held", "Payload", "Seen", "containers", "find", "parts", "payload", 
 _MEMBERS = ("initContainers", "containers")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class Held(Struct, frozen=True, eq=False):
     """A container of a job.
 
     Attributes:
@@ -100,8 +100,7 @@ Payload = Mapping[str, str | None]
 """The keys of an object, with their texts; None for what is not a text, or is encoded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A file of a container.
 
     Attributes:
