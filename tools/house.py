@@ -23,7 +23,7 @@ from types import FrameType
 __all__ = ["Work", "anys", "counted", "empties", "imported", "isinstances", "lines", "main", "ratio", "trees", "twice"]
 
 ROOT = Path(__file__).parents[1]
-_ROOMS = ("webhook", "strategies", "certs", "audit", "kube", "muster")
+_ROOMS = ("webhook", "strategies", "certs", "audit", "front", "kube", "muster")
 _DECODER = ("strategies/documents/decoding.py", "webhook/kubeyaml/")
 """Folders and files, relative to the root, in which documents are decoded: their checks of shapes are their work."""
 _UNNAMED = ("__init__", "__main__", "conftest")

@@ -229,4 +229,4 @@ def _endless(policy: SuccessPolicy, templates: Sequence[Template], reader: endle
 
 
 def _never_ends(template: Template, reader: endless.Reader) -> bool:
-    return any(map(reader.never_ends, template.raw_spec.get("containers") or ()))
+    return any(reader.never_ends(each.argv) for each in template.pod.containers)

@@ -78,7 +78,7 @@ def _of_pod(job: Job, template: Template) -> Iterator[_Fault]:
     if startups.is_root(template.pod.security_context):
         yield ("securityContext", "runAsUser"), 0, startups.ROOT, "core/security-context", Severity.ERROR
     for index, container in enumerate(template.pod.init_containers):
-        if container.restart_policy != "Always" and reader.never_ends(template.raw_spec["initContainers"][index]):
+        if container.restart_policy != "Always" and reader.never_ends(container.argv):
             message = (
                 "never ends, and the other containers start when this init container has ended, so that the pod never "
                 "starts; write restartPolicy: Always, which makes it run beside them"

@@ -21,8 +21,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from muster.strategies import shell
 from muster.strategies.checks import image_references
 from muster.strategies.documents import mounts
@@ -93,9 +91,7 @@ class Start(NamedTuple):
     @property
     def context(self) -> SecurityContext:
         """The security context of the pod, and that of the container over it."""
-        outer, inner = (each.security_context or SecurityContext() for each in (self.pod, self.container))
-        own = {name: value for name, value in msgspec.structs.asdict(inner).items() if value is not None}
-        return msgspec.structs.replace(outer, **own)
+        return self.container.security_context.over(self.pod.security_context)
 
     def volume(self, path: str) -> Volume:
         """Return the volume that holds a path; one without a source where none does."""
@@ -107,7 +103,7 @@ class Start(NamedTuple):
 def faults(start: Start) -> Iterator[Fault]:
     """Yield what keeps a container from its start, or ends it there."""
     container = start.container
-    secured = (start.pod.security_context or container.security_context) is not None
+    secured = start.context != SecurityContext()
     folder, image = container.working_dir, start.own.image or container.image
     wrong = image_references.wrong(image) if image == image.strip() else ""
     if wrong:
@@ -134,9 +130,9 @@ def faults(start: Start) -> Iterator[Fault]:
         yield ("securityContext", "readOnlyRootFilesystem"), True, message, "core/read-only-root", Severity.WARNING
 
 
-def is_root(context: SecurityContext | None) -> bool:
+def is_root(context: SecurityContext) -> bool:
     """Whether a security context names the user root and forbids it."""
-    return context is not None and context.run_as_non_root is True and context.run_as_user == 0
+    return context.run_as_non_root is True and context.run_as_user == 0
 
 
 def _is_one_word(first: str) -> bool:
@@ -148,7 +144,7 @@ def _is_one_word(first: str) -> bool:
 
 
 def _of_user(start: Start, image: str) -> Iterator[Fault]:
-    context, own = start.context, start.container.security_context or SecurityContext()
+    context, own = start.context, start.container.security_context
     if is_root(context) and own.run_as_user is not None:
         yield ("securityContext", "runAsUser"), own.run_as_user, ROOT, "core/security-context", Severity.ERROR
     elif is_root(context) and own.run_as_non_root is not None:

@@ -24,6 +24,7 @@ __all__ = [
     "ConfigMapRef",
     "Container",
     "Coordinator",
+    "DNSConfig",
     "DependsOn",
     "DeviceClaimSpec",
     "DeviceClass",
@@ -34,6 +35,7 @@ __all__ = [
     "EnvInjection",
     "EnvVar",
     "EnvVarSource",
+    "ExitCodes",
     "Expression",
     "FailurePolicy",
     "FailureRule",
@@ -65,18 +67,24 @@ __all__ = [
     "PatchedRuntime",
     "PodAffinity",
     "PodClaim",
+    "PodFailurePolicy",
+    "PodFailureRule",
     "PodSpec",
     "PodSpecOverride",
     "PodTemplate",
     "PodTemplateOverride",
     "PodTerm",
     "Port",
+    "Probe",
+    "ProbedPort",
     "ProjectedFiles",
+    "Quantity",
     "ReplicatedJob",
     "ResourceClaim",
     "ResourceClaimTemplate",
     "ResourceClaimTemplateSpec",
     "ResourceClaimUse",
+    "ResourceFieldRef",
     "Resources",
     "Runtime",
     "RuntimePatch",
@@ -101,13 +109,14 @@ __all__ = [
 ]
 
 Texts = dict[str, str]
-Amounts = dict[str, int | float | str]
+Quantity = int | float | str
+Amounts = dict[str, Quantity]
 """Quantities by the name of a resource."""
 Anything = dict[str, object]
 """An object whose members are looked at by somebody who knows more about them."""
 
 
-class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
     """A part of an object; what it holds is only read."""
 
 
@@ -150,12 +159,21 @@ class FieldRef(_Object, frozen=True):
     field_path: str = ""
 
 
+class ResourceFieldRef(_Object, frozen=True):
+    """`valueFrom.resourceFieldRef`."""
+
+    container_name: str = ""
+    resource: str = ""
+    divisor: Quantity = 0
+
+
 class EnvVarSource(_Object, frozen=True):
-    """`valueFrom` of a variable; another source than `fieldRef` is known only in the pod."""
+    """`valueFrom` of a variable; other sources than these are known only in the pod."""
 
     field_ref: FieldRef | None = None
     config_map_key_ref: KeyRef | None = None
     secret_key_ref: KeyRef | None = None
+    resource_field_ref: ResourceFieldRef | None = None
 
 
 class EnvVar(_Object, frozen=True):
@@ -164,6 +182,17 @@ class EnvVar(_Object, frozen=True):
     name: str = ""
     value: str = ""
     value_from: EnvVarSource | None = None
+
+    @property
+    def literal(self) -> str | None:
+        """The value; None where only the pod knows it."""
+        return self.value if self.value_from is None else None
+
+    @property
+    def field_path(self) -> str:
+        """The field of the pod from which the value is read, "" where it is not read from one."""
+        source = self.value_from.field_ref if self.value_from else None
+        return source.field_path if source else ""
 
 
 class ConfigMapRef(_Object, frozen=True):
@@ -210,6 +239,12 @@ class SecurityContext(_Object, frozen=True):
     run_as_non_root: bool | None = None
     fs_group: int | None = None
     read_only_root_filesystem: bool | None = None
+    privileged: bool | None = None
+
+    def over(self, outer: SecurityContext) -> SecurityContext:
+        """Return what is in force in a container with this context, in a pod with the outer one."""
+        own = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        return msgspec.structs.replace(outer, **own)
 
 
 class VolumeMount(_Object, frozen=True):
@@ -220,6 +255,23 @@ class VolumeMount(_Object, frozen=True):
     read_only: bool = False
     sub_path: str = ""
     sub_path_expr: str = ""
+
+
+class ProbedPort(_Object, frozen=True):
+    """`tcpSocket` or `httpGet` of a probe; a port is a number, or the name of one of the container."""
+
+    host: str = ""
+    port: int | str = 0
+    path: str = ""
+    scheme: str = ""
+    http_headers: tuple[Named, ...] = ()
+
+
+class Probe(_Object, frozen=True):
+    """`livenessProbe`, `readinessProbe` or `startupProbe`."""
+
+    tcp_socket: ProbedPort | None = None
+    http_get: ProbedPort | None = None
 
 
 class Container(_Object, frozen=True):
@@ -234,8 +286,11 @@ class Container(_Object, frozen=True):
     ports: tuple[Port, ...] = ()
     resources: Resources = Resources()
     restart_policy: str = ""
-    security_context: SecurityContext | None = None
+    security_context: SecurityContext = SecurityContext()
     volume_mounts: tuple[VolumeMount, ...] = ()
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
     working_dir: str = ""
 
     @property
@@ -250,10 +305,10 @@ class Container(_Object, frozen=True):
     def env_value(self, name: str) -> str | None:
         """Return the plain value of a variable; None when it is missing or comes from a reference."""
         entry = self.find_env(name)
-        return None if entry is None or entry.value_from is not None else entry.value
+        return None if entry is None else entry.literal
 
 
-class PodClaim(_Object, frozen=True, omit_defaults=True):
+class PodClaim(_Object, frozen=True):
     """`resourceClaims[]` of a pod."""
 
     name: str = ""
@@ -425,23 +480,34 @@ class Volume(_Object, frozen=True):
         return {kind: source for kind, source in found if kind != "name" and source is not None}
 
 
+class DNSConfig(_Object, frozen=True):
+    """`dnsConfig`."""
+
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+
+
 class PodSpec(_Object, frozen=True):
     """A pod spec."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    host_network: bool = False
+    share_process_namespace: bool = False
+    dns_policy: str = ""
+    dns_config: DNSConfig = DNSConfig()
     resources: Resources = Resources()
     resource_claims: tuple[PodClaim, ...] = ()
     scheduling_gates: tuple[Named, ...] = ()
-    security_context: SecurityContext | None = None
+    security_context: SecurityContext = SecurityContext()
     volumes: tuple[Volume, ...] = ()
     host_ipc: bool = msgspec.field(name="hostIPC", default=False)
-    host_network: bool = False
     node_name: str = ""
     node_selector: Texts = {}
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[Spread, ...] = ()
     affinity: Affinity = Affinity()
+    restart_policy: str = ""
 
 
 class TemplateMeta(_Object, frozen=True):
@@ -458,12 +524,37 @@ class PodTemplate(_Object, frozen=True):
     spec: PodSpec = PodSpec()
 
 
+class ExitCodes(_Object, frozen=True):
+    """`onExitCodes` of a rule about failed pods."""
+
+    operator: str = ""
+    values: tuple[int, ...] = ()
+
+
+class PodFailureRule(_Object, frozen=True):
+    """One entry of `podFailurePolicy.rules`."""
+
+    action: str = ""
+    on_exit_codes: ExitCodes | None = None
+
+
+class PodFailurePolicy(_Object, frozen=True):
+    """`podFailurePolicy` of a Job."""
+
+    rules: tuple[PodFailureRule, ...] = ()
+
+
 class JobSpec(_Object, frozen=True):
     """`template.spec` of a replicated job."""
 
     parallelism: int | None = None
     completions: int | None = None
     ttl_seconds_after_finished: int | None = None
+    completion_mode: str = ""
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    pod_failure_policy: PodFailurePolicy = PodFailurePolicy()
     template: PodTemplate = PodTemplate()
 
 
@@ -485,6 +576,7 @@ class ReplicatedJob(_Object, frozen=True):
     """One entry of `replicatedJobs`."""
 
     name: str = ""
+    group_name: str = ""
     replicas: int | None = None
     template: Job = Job()
     depends_on: tuple[DependsOn, ...] = ()

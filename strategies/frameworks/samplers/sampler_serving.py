@@ -90,9 +90,8 @@ def read(document: Mapping[str, Any], job_path: paths.Path, identify: Identify) 
 
 
 def _site(document: Mapping[str, Any], place: Place) -> Site:
-    own = place.raw
-    command, args, env = tuple(own.get("command") or ()), tuple(own.get("args") or ()), tuple(own.get("env") or ())
-    return Site(command, args, bool(command), place.path, document, env)
+    own = place.container
+    return Site(own.command or (), own.args or (), bool(own.command), place.path, document, own.env)
 
 
 def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:
@@ -112,5 +111,5 @@ def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:
 
 def _of(launch: Launch, site: Site) -> Server | None:
     if not (launch.launcher is Launcher.TRL and launch.target == "vllm-serve") and launch.target != _TRL:
-        return vllm_servers.of_launch(launch, site.env)
+        return vllm_servers.of_launch(launch, site.values)
     return Server(Form.MODULE, launch.rest, serve_arguments.parse(launch.rest), dict(launch.env), launch.certain)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import loose, names, pods
+from muster.strategies.documents import loose, names
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections
 from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
@@ -231,13 +231,13 @@ def _write(
     command, args = _split(settled, found, plan)
     site.write(changes, command, args, rule=rule, reason=plan.reason)
     for name, value in plan.env.items():
-        present = pods.find_env(site.env, name)
+        present = site.variables.get(name)
         if present is None:
             reason = "this variable is part of the accelerate preset that the launch names"
             changes.append((*site.path, "env"), {"name": name, "value": value}, rule=rule, reason=reason)
-        elif present.get("value") != value:
+        elif present.literal != value:
             message = f"kept as the job sets it; the accelerate preset would have set {value!r}"
-            changes.report(warning(f"{site.place}.env[{name}]", present.get("value"), message, rule=rule))
+            changes.report(warning(f"{site.place}.env[{name}]", present.literal, message, rule=rule))
     if plan.caveat:
         changes.report(note(f"{site.place}.args", found.method, plan.caveat, rule=rule))
 

@@ -8,11 +8,11 @@ What a user wrote stays; flags are only added. The annotation `muster.dev/vllm-f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import additions
-from muster.strategies.documents import names, paths, pods, quantities
+from muster.strategies.documents import decoding, model, names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.frameworks.vllm import (
     authors,
@@ -176,10 +176,11 @@ def _claims(container: pods.Container) -> set[tuple[object, object]]:
 
 def _of_container(container: pods.Container) -> list[Server]:
     reading = readings.read([*(container.get("command") or ()), *(container.get("args") or ())])
-    return [server for server in _started(reading, container.get("env") or ()) if server.certain]
+    env = {each.name: each.literal for each in decoding.read(container, model.Container).env}
+    return [server for server in _started(reading, env) if server.certain]
 
 
-def _started(reading: readings.Reading, env: Sequence[pods.EnvVar]) -> list[Server]:
+def _started(reading: readings.Reading, env: Mapping[str, str | None]) -> list[Server]:
     read = (vllm_servers.of_launch(launch, env) for launch in reading.launches)
     return [server for server in read if server is not None]
 
@@ -187,7 +188,7 @@ def _started(reading: readings.Reading, env: Sequence[pods.EnvVar]) -> list[Serv
 def _servers(site: sites.Site) -> list[Server]:
     """Return the servers that a container starts, also inside wrappers and shells."""
     bare = vllm_servers.implied(site)
-    return _started(site.reading, site.env) if bare is None else [bare]
+    return _started(site.reading, site.values) if bare is None else [bare]
 
 
 def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_view.Circumstances:
@@ -197,7 +198,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
     return serve_view.Circumstances(
         gpus=topologies.read_topology(job).devices.count,
         maker=topologies.read_topology(job).devices.maker,
-        others=job.container is not None and topologies.sees_others(job.container.raw),
+        others=job.container is not None and topologies.sees_others(job.container.container),
         own_image=_is_foreign(job),
         initialized=_has_model_initializer(job),
         alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
@@ -278,7 +279,7 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
     if not server.has("port") and not server.has("uds") and not hidden:
         yield ("--port", str(vllm_servers.PORT)), "probes and the Service know its port"
-    others = job.container is not None and topologies.sees_others(job.container.raw)
+    others = job.container is not None and topologies.sees_others(job.container.container)
     found = topologies.read_topology(job).devices
     count = topologies.visible(found.count, server.env, others=others, maker=found.maker)
     size = gpu_shares.missing(server, count)

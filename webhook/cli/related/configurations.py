@@ -24,9 +24,8 @@ from muster.strategies.launches import launches, readings, spawns
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.shell import invoked
 from muster.webhook import kubeyaml
-from muster.webhook.cli.related import mounted_files
-from muster.webhook.cli.related.held_containers import Held
-from muster.webhook.cli.related.mounted_files import Seen
+from muster.webhook.cli.related import held_containers
+from muster.webhook.cli.related.held_containers import Held, Seen
 from muster.webhook.cli.related.related_documents import Inputs
 
 __all__ = ["apply", "faults", "named", "read"]
@@ -205,7 +204,7 @@ def _find(held: Held, name: str, words: Sequence[str], inputs: Inputs) -> Seen |
         return None
     folders = _FOLDER.findall(" ".join(words)) if not name.startswith("/") else ()
     path = posixpath.join(folders[0], name) if len(folders) == 1 else name
-    seen = mounted_files.find(held, path, inputs)
+    seen = held_containers.find(held, path, inputs)
     if seen is None or seen.secret or seen.text is None or len(seen.text) > _LONGEST:
         return None
     return seen
@@ -238,7 +237,7 @@ def _flags(launch: Launch, text: str) -> Sequence[str] | None:
     if found is None:
         return None
     if vllm_servers.starts(launch):
-        server = vllm_servers.of_launch(launch)
+        server = vllm_servers.of_launch(launch, {})
         taken = {*server.parsed.values, *server.parsed.off} if server is not None else set()
         return [word for key, value in found.items() if _dashed(key) not in taken for word in _of_vllm(key, value)]
     script = invocations.within(launch)
