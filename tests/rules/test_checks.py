@@ -174,6 +174,7 @@ METADATA = (
 )
 RESOURCES = ("limits", "requests", "claims", "claims.0.name")
 ENV = ("env", "env.0.name", "env.0.value", "env.0.valueFrom")
+POD = "spec.replicatedJobs.0.template.spec.template.spec"
 TYPED = {
     "TrainJob": (
         *("metadata", "spec", *(f"metadata.{member}" for member in METADATA)),
@@ -182,6 +183,15 @@ TYPED = {
         *(f"spec.trainer.{member}" for member in ("image", "command", "command.0", "args", "args.0", *ENV)),
         *(f"spec.trainer.{member}" for member in ("numNodes", "resourcesPerNode")),
         *(f"spec.trainer.resourcesPerNode.{member}" for member in RESOURCES),
+        *("spec.initializer", *(f"spec.initializer.{each}.storageUri" for each in ("dataset", "model"))),
+    ),
+    "JobSet": (
+        *(f"spec.failurePolicy.{each}" for each in ("rules", "restartStrategy", "rules.0.onJobFailureReasons.0")),
+        *("spec.startupPolicy.startupPolicyOrder", "spec.successPolicy.targetReplicatedJobs.0", "spec.managedBy"),
+        *(f"{POD}.securityContext.{each}" for each in ("runAsUser", "runAsNonRoot", "fsGroup")),
+        *(f"{POD}.volumes.0.{each}" for each in ("name", "configMap.defaultMode", "emptyDir.medium", "csi.driver")),
+        *(f"{POD}.containers.0.volumeMounts.0.{each}" for each in ("mountPath", "readOnly", "subPathExpr")),
+        *(f"{POD}.containers.0.{each}" for each in ("workingDir", "restartPolicy", "ports.0.hostPort")),
     ),
     "Node": (
         *("spec.taints", *(f"spec.taints.0.{member}" for member in ("key", "value", "effect"))),
