@@ -95,6 +95,7 @@ __all__ = [
     "Spread",
     "StartupPolicy",
     "Storage",
+    "StorageRequests",
     "SuccessPolicy",
     "Taint",
     "TemplateMeta",
@@ -626,11 +627,17 @@ class Coordinator(_Object, frozen=True):
     pod_index: int = 0
 
 
+class StorageRequests(_Object, frozen=True):
+    """`resources` of a claim for a volume."""
+
+    requests: Amounts = {}
+
+
 class ClaimSpec(_Object, frozen=True):
     """`spec` of a claim for a volume."""
 
     access_modes: tuple[str, ...] = ()
-    resources: Resources = Resources()
+    resources: StorageRequests = StorageRequests()
 
 
 class ClaimTemplate(_Object, frozen=True):
