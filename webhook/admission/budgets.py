@@ -22,7 +22,7 @@ import orjson
 from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding
 
-__all__ = ["Budget", "check", "check_grown"]
+__all__ = ["Budget", "check"]
 
 _OWN = "muster.dev/"
 _LISTS = {
@@ -104,6 +104,12 @@ class Budget:
         counts = self.limits.keys() - {"nesting", "text", "name", "number"}
         return min(self.text, self.name), min(self.limits[key] for key in counts)
 
+    def is_little(self, patch: bytes) -> bool:
+        """Whether a document within this budget is certainly within `grown` after a JSON Patch of Muster's own."""
+        count = sum(patch.count(each) for each in (b",", b"{", b"["))
+        longest = max(map(len, patch.split(b'"')))
+        return longest <= self.name and len(patch) <= _ROOM["text"] // 2 and count <= min(_ROOM.values())
+
 
 def check(document: Mapping[str, Any], budget: Budget, size: int = 0) -> Finding | None:
     """Return an error for the first limit that a document is beyond, None when it is within its budget.
@@ -125,26 +131,6 @@ def check(document: Mapping[str, Any], budget: Budget, size: int = 0) -> Finding
             message += f" (budget.{key} of Muster's configuration)"
         return findings.error(walk.field(beyond), found, message, rule="core/budget")
     return None
-
-
-def check_grown(document: Mapping[str, Any], added: Iterable[Any], budget: Budget) -> Finding | None:
-    """Check a document of which all but some values was within the budget, `budget.grown`.
-
-    Args:
-        document: it as it is now.
-        added: what was set in it since then, but for Muster's memory, which has a limit of its own; where this is
-            little, the document is not walked again.
-        budget: the limits before.
-    """
-    try:
-        text = orjson.dumps(list(added))
-    except TypeError:
-        return check(document, budget.grown)
-    count = sum(text.count(each) for each in (b",", b"{", b"["))
-    longest = max(map(len, text.split(b'"')))
-    if longest <= budget.name and len(text) <= _ROOM["text"] // 2 and count <= min(_ROOM.values()):
-        return None
-    return check(document, budget.grown)
 
 
 def _is_small(document: Mapping[str, Any], budget: Budget) -> bool:

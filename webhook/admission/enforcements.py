@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from functools import partial
+
+import orjson
 
 from muster.strategies import roles
 from muster.strategies.changes import restores
@@ -43,12 +46,14 @@ def create(context: Context) -> Decision:
         if _are_too_many(changes):
             return outcomes.judged(context, [_too_many_changes(changes)])
     roles.enforce(job, changes)
-    beyond = plugin_calls.call(strategy, "its changes", partial(_remember, context, strategy, changes), budget)
-    if beyond is not None:
-        return outcomes.judged(context, [beyond])
+    patch = plugin_calls.call(strategy, "its changes", partial(_remember, context, strategy, changes), budget)
+    if isinstance(patch, Finding):
+        return outcomes.judged(context, [patch])
     patched = len(changes) and context.mode is Mode.ENFORCE
     found = (*_label_findings(context.governor), *outcomes.once(changes.findings))
-    return outcomes.decided(context, "patched" if patched else "unchanged", changes, found)
+    return dataclasses.replace(
+        outcomes.decided(context, "patched" if patched else "unchanged", changes, found), patch=patch
+    )
 
 
 def update(request: Request, *, readable: bool, short: bool) -> Decision:
@@ -70,16 +75,17 @@ def _enforce(strategy: Registered, stage: str, view: Job, changes: Changes) -> N
     getattr(strategy.strategy, stage)(view, changes)  # looked up by the guarded call, since a plugin may fail at that
 
 
-def _remember(context: Context, strategy: Registered, changes: Changes) -> Finding | None:
-    """Write the memory of the changes; return what they are too many for."""
+def _remember(context: Context, strategy: Registered, changes: Changes) -> bytes | Finding:
+    """Write the memory of the changes; return them as a JSON Patch, or what they are too many for."""
     if _are_too_many(changes):
         return _too_many_changes(changes)
     restores.remember(changes, strategy.strategy.framework, strategy.strategy.version)
-    if strategy.in_tree:
-        added = (change.after for change in changes if change.rule != restores.APPLIED_RULE and change.op != "remove")
-        return budgets.check_grown(changes.document, added, context.budget)
-    plugin_calls.check_changes(changes, context.request.document)
-    return budgets.check(changes.document, context.budget.grown)
+    if not strategy.in_tree:
+        plugin_calls.check_changes(changes, context.request.document)
+    patch = orjson.dumps(changes.patch())
+    is_little = strategy.in_tree and context.budget.is_little(patch)
+    beyond = None if is_little else budgets.check(changes.document, context.budget.grown)
+    return patch if beyond is None else beyond
 
 
 def _too_many_parts(job: Job) -> Finding:

@@ -36,6 +36,7 @@ class Decision:
         governor: what governs the job.
         strategy: the one that decided, None when none was called.
         message: the reason for the verdict `error`, "" otherwise.
+        patch: the changes as a JSON Patch where they have been measured, b"" otherwise.
     """
 
     request: Request
@@ -47,6 +48,7 @@ class Decision:
     governor: Governor = field(default_factory=Governor)
     strategy: Registered | None = None
     message: str = ""
+    patch: bytes = b""
 
     @property
     def document(self) -> Mapping[str, Any]:
