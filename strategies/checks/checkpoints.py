@@ -62,10 +62,10 @@ def why(job: Job, settings: Mapping[str, Any]) -> str:
         return ""
     if "$" in folder or len(folder) > _LONGEST:
         return ""
-    path = posixpath.normpath(posixpath.join(str(place.container.get("workingDir") or ""), folder))
+    path = posixpath.normpath(posixpath.join(str(place.raw.get("workingDir") or ""), folder))
     template = find_template(job, place.job_path)
-    mount = mounts.holding(path, loose.mappings(place.container.get("volumeMounts"))) if path.startswith("/") else None
-    if mount is None or template is None or not mounts.is_shared(mount, _volumes(job, template.spec)):
+    mount = mounts.holding(path, loose.mappings(place.raw.get("volumeMounts"))) if path.startswith("/") else None
+    if mount is None or template is None or not mounts.is_shared(mount, _volumes(job, template.raw_spec)):
         return ""
     return (
         f"a process of each of the {nodes} nodes writes the same files into the volume at {mount['mountPath']}, which "

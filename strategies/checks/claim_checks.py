@@ -58,7 +58,7 @@ def _seats(job: Job, together: Sequence[ClaimPlan]) -> Iterator[Finding]:
     if profile is None:
         return
     if pods > profile.max_sessions:
-        named = " and ".join(str(each.request.template.job.get("name")) for each in together[:_SHOWN])
+        named = " and ".join(str(each.request.template.raw.get("name")) for each in together[:_SHOWN])
         who = f"the job's replicated jobs {named} have" if len(together) > 1 else "the job has"
         message = (
             f"{who} {pods} pods on one claim of profile {profile.name}, which has {profile.max_sessions} seats, "
@@ -96,7 +96,7 @@ def _one_for_all(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
         return
     added = {use.entry["name"] for plan in planned for use in plan.uses}
     document = job.document if job.kind == "JobSet" else runtime.document
-    for index, entry in enumerate(place.pod_spec.get("resourceClaims") or ()):
+    for index, entry in enumerate(place.raw_pod.get("resourceClaims") or ()):
         found = handwritten.find_named(job, entry)
         if entry.get("name") in added or not entry.get("resourceClaimName") or found is None or found.devices == 0:
             continue
@@ -121,7 +121,7 @@ def _apart(job: Job, together: Sequence[ClaimPlan]) -> Iterator[Finding]:
         other = job.roles.get(assigned.word) if assigned else None
         if role is None or other is None or role.name == other.name or plan.profile is None:
             continue
-        names = f"{first[0].request.template.job.get('name')} and {plan.request.template.job.get('name')}"
+        names = f"{first[0].request.template.raw.get('name')} and {plan.request.template.raw.get('name')}"
         if role.apart or other.apart:
             why = f"roles {role.name} and {other.name} do not share a host"
         elif any(
@@ -152,7 +152,7 @@ def _held(job: Job, claim: str) -> str:
 
 
 def _pods(job: Job, template: Template) -> int:
-    return max(1, topologies.pods_of_replicated_job(job, template.job))
+    return max(1, topologies.pods_of_replicated_job(job, template.raw))
 
 
 def _alternatives(job: Job, site: Site, topology: Topology) -> Iterator[Finding]:
@@ -180,7 +180,7 @@ def _processes(job: Job) -> Iterator[Finding]:
         yield from _alternatives(job, site, topology)
         return
     count, field = found.devices.count, f"{site.place}.command"
-    if job.kind == "TrainJob" and job.trainer.get("numProcPerNode") == topology.processes:
+    if job.kind == "TrainJob" and job.raw_trainer.get("numProcPerNode") == topology.processes:
         field = "spec.trainer.numProcPerNode"
     if count == 0 and any(each is not None and each.is_empty for each in job.supply.named.values()):
         message = "the job's claims ask for 0 devices; name a template or a claim with at least one device"

@@ -44,12 +44,12 @@ _source: Callable[[Mapping[str, Any]], Any] = operator.methodcaller("get", "valu
 
 def faults(job: Job, template: Template) -> Iterator[Fault]:
     """Yield what the kubelet never finds for the containers and volumes of one pod."""
-    for index, volume in enumerate(loose.items(template.spec, "volumes")):
+    for index, volume in enumerate(loose.items(template.raw_spec, "volumes")):
         for kind, member in _VOLUMES.items():
             for inside, value, message in _named(loose.mapping(volume.get(kind)), member):
                 yield ("volumes", index, kind, *inside), value, message, "core/object-name", Severity.ERROR
     for part in _MEMBERS:
-        for index, container in enumerate(template.spec.get(part) or ()):
+        for index, container in enumerate(template.raw_spec.get(part) or ()):
             found = [(*each, "core/object-name", Severity.ERROR) for each in unnamed(container)]
             found += _of_container(template, container) if job.kind == "JobSet" else ()
             for inside, value, message, rule, severity in found:

@@ -74,7 +74,7 @@ def _misplaced(subject: Job) -> Iterator[Finding]:
 
 
 def _numbers(subject: Job) -> Iterator[Finding]:
-    trainer = subject.trainer
+    trainer = subject.raw_trainer
     for member, value in (("numNodes", trainer.get("numNodes")), ("numProcPerNode", trainer.get("numProcPerNode"))):
         if value is not None and value < 1:
             yield error(f"spec.trainer.{member}", value, "must be at least 1", rule="core/numbers")
@@ -87,7 +87,7 @@ def _numbers(subject: Job) -> Iterator[Finding]:
 
 
 def _reserved_env(subject: Job) -> Iterator[Finding]:
-    entries = subject.trainer.get("env")
+    entries = subject.raw_trainer.get("env")
     policy: Mapping[str, Any] = subject.runtime.ml_policy if entries and subject.runtime is not None else {}
     for plugin in policy:
         reserved, cure = _RESERVED.get(plugin, (_NOTHING, ""))
@@ -124,7 +124,7 @@ def _runtime(subject: Job) -> Iterator[Finding]:
 
 def _ignored(subject: Job, runtime: Runtime, name: str) -> Iterator[Finding]:
     """Report members of `spec.trainer` that Trainer drops, because the runtime labels no training job."""
-    place, dropped = runtime.trainer, ml_policies.ignored(runtime, subject.trainer)
+    place, dropped = runtime.trainer, ml_policies.ignored(runtime, subject.raw_trainer)
     if not dropped:
         return
     what = f"Trainer would ignore {', '.join(dropped)} of spec.trainer"
@@ -137,7 +137,7 @@ def _ignored(subject: Job, runtime: Runtime, name: str) -> Iterator[Finding]:
         yield error("spec.runtimeRef.name", name, message, rule="core/runtime")
         return
     message = f"{what}: the runtime's job {place.job_name} has no label {label}; label its template"
-    nodes, runs = subject.trainer.get("numNodes"), topologies.pods_of_replicated_job(subject, place.job)
+    nodes, runs = subject.raw_trainer.get("numNodes"), topologies.pods_of_replicated_job(subject, place.raw_job)
     find = error if "numNodes" in dropped and nodes != runs else warning
     yield find("spec.runtimeRef.name", name, message, rule="core/runtime")
 

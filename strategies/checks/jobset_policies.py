@@ -49,7 +49,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
     spec = paths.lookup(document, start) if start else document
     yield from _gang(job, templates)
     if isinstance(spec, dict):
-        called = [each.job.get("name") for each in templates]
+        called = [each.raw.get("name") for each in templates]
         for inside, value, message in _of_jobset(spec, called):
             yield error(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
         for inside, value, message in _gated(spec):
@@ -60,9 +60,9 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
 
 def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:
     """Report Jobs that are deleted when they have ended, and that JobSet then makes again (shouldCreateJob)."""
-    alone = len(templates) == 1 and pods.replicas(templates[0].job) <= 1
+    alone = len(templates) == 1 and pods.replicas(templates[0].raw) <= 1
     for template in () if alone else templates:
-        own = loose.member(template.job.get("template"), "spec")
+        own = loose.member(template.raw.get("template"), "spec")
         if type(own.get("ttlSecondsAfterFinished")) is int:
             place = (*template.path, "template", "spec", "ttlSecondsAfterFinished")
             message = (
@@ -89,7 +89,7 @@ def _gang(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         message = "is not the name of a queue, so Trainer refuses the job; write one, or remove it"
         yield error(where, "", message, rule="core/gang")
     for template in templates if gang else ():
-        for index, item in enumerate(loose.sequence(template.job.get("dependsOn"))):
+        for index, item in enumerate(loose.sequence(template.raw.get("dependsOn"))):
             if isinstance(item, dict) and item.get("status") == "Complete":
                 message = (
                     f"{gang} starts no pod before all of them exist, and these are made when {item.get('name')} has "
@@ -247,7 +247,7 @@ def _endless(spec: Mapping[str, Any], templates: Sequence[Template], reader: end
     runtime = templates[0].runtime
     daemons = runtime is not None and runtime.ml_policy.get("mpi") is not None and runtime.is_unlabelled
     for index in sorted(waiting):
-        name = templates[index].job.get("name")
+        name = templates[index].raw.get("name")
         if not named or name in named:
             message = (
                 "never ends, and the set is complete only when this replicated job has ended too, so that it keeps its "
@@ -260,4 +260,4 @@ def _endless(spec: Mapping[str, Any], templates: Sequence[Template], reader: end
 
 
 def _never_ends(template: Template, reader: endless.Reader) -> bool:
-    return any(map(reader.never_ends, template.spec.get("containers") or ()))
+    return any(map(reader.never_ends, template.raw_spec.get("containers") or ()))

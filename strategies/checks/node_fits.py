@@ -38,7 +38,7 @@ _NAMED = 5
 
 def faults(template: Template) -> Iterator[Fault]:
     """Yield what keeps the pods of one replicated job from the hosts that they ask for."""
-    spec = template.spec
+    spec = template.raw_spec
     selector = loose.mapping(spec.get("nodeSelector"))
     if selector or spec.get("affinity"):
         asked = _asked(spec)
@@ -127,7 +127,7 @@ _LACKING = (
 
 def _host(template: Template, selector: Mapping[str, Any]) -> tuple[Path, str, bool] | None:
     """Return where it is written that all pods of a Job share one host, its name, and whether a scheduler decides."""
-    name, wanted = template.spec.get("nodeName"), selector.get(names.HOSTNAME_LABEL)
+    name, wanted = template.raw_spec.get("nodeName"), selector.get(names.HOSTNAME_LABEL)
     if isinstance(name, str) and name:
         return ("nodeName",), name, False
     if isinstance(wanted, str) and wanted:
@@ -143,10 +143,10 @@ def _host(template: Template, selector: Mapping[str, Any]) -> tuple[Path, str, b
 
 def _on_one_host(template: Template, place: Path, host: str, scheduled: bool) -> Iterator[Fault]:
     """Judge pods that have to share one host."""
-    count = pods.at_once(template.job) * (1 if host == _EXCLUSIVE else pods.replicas(template.job))
+    count = pods.at_once(template.raw) * (1 if host == _EXCLUSIVE else pods.replicas(template.raw))
     if count < 2:
         return
-    port = _port(template.spec)
+    port = _port(template.raw_spec)
     if port is not None:
         message = f"{count} pods with the host's port {port} cannot be on one host, {_WAITS}; remove one of the two"
         yield place, host, message, _RULE, Severity.ERROR
@@ -154,7 +154,7 @@ def _on_one_host(template: Template, place: Path, host: str, scheduled: bool) ->
         message = f"{count} pods that keep each other from a host cannot be on one, {_WAITS}; remove one of the two"
         yield place, host, message, _RULE, Severity.ERROR
     else:
-        devices = sum(_asked(template.spec).values()) * count
+        devices = sum(_asked(template.raw_spec).values()) * count
         if devices > _MOST:
             message = f"the {count} pods ask for {devices} GPUs of one host, {_WAITS}; let them be on several"
             yield place, host, message, _RULE, Severity.WARNING
@@ -172,7 +172,7 @@ def _port(spec: Mapping[str, Any]) -> int | None:
 
 def _is_about_itself(template: Template, kind: str) -> bool:
     """Whether a required affinity or anti-affinity of pods about hosts selects the pods of the job themselves."""
-    affinity = template.spec.get("affinity")
+    affinity = template.raw_spec.get("affinity")
     terms = loose.member(affinity, kind).get(REQUIRED) if affinity else None
     if not terms:
         return False
@@ -187,7 +187,7 @@ def _labels(template: Template) -> dict[str, Any]:
     """Return the labels of the pods: their own, and those of JobSet."""
     own, _ = next(template.metadata("labels"))
     name = loose.mapping(template.document.get("metadata")).get("name")
-    return {_JOBSET_NAME: name, _JOB_NAME: template.job.get("name"), **own}
+    return {_JOBSET_NAME: name, _JOB_NAME: template.raw.get("name"), **own}
 
 
 def _selects(selector: Any, labels: Mapping[str, Any]) -> bool:

@@ -49,10 +49,10 @@ def _unread(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
     """Report members of a TrainJob that nothing reads."""
     runtime = job.runtime
     spec = loose.mapping(runtime.document.get("spec")) if runtime is not None else {}
-    if spec.get("mlPolicy") is None and job.trainer.get("resourcesPerNode"):
+    if spec.get("mlPolicy") is None and job.raw_trainer.get("resourcesPerNode"):
         message = "Trainer does not read it with a runtime that has no mlPolicy; add mlPolicy to the runtime"
         yield warning("spec.trainer.resourcesPerNode", None, message, rule="core/plugin")
-    processes = job.trainer.get("numProcPerNode")
+    processes = job.raw_trainer.get("numProcPerNode")
     if processes is not None and processes > 1 and not any(policy.get(each) is not None for each in _COUNTING):
         among = ", ".join(each for each in policy if each != "numNodes") or "no plugin"
         message = f"Trainer does not read it in a runtime of {among}, so nothing starts as many; remove it"
@@ -75,10 +75,10 @@ def _first(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
 def _targets(job: Job, injection: Any) -> Iterator[Finding]:
     """Report targets of PET_* that the runtime lacks (`plugins/torch/torch.go` validateEnvInjectionTargets)."""
     held = {
-        (str(each.job.get("name")), str(container.get("name")))
+        (str(each.raw.get("name")), str(container.get("name")))
         for each in list_templates(job)
         for member in ("containers", "initContainers")
-        for container in each.spec.get(member) or ()
+        for container in each.raw_spec.get(member) or ()
     }
     for target in loose.items(injection, "targets"):
         for container in loose.sequence(target.get("containerNames")):
@@ -93,8 +93,8 @@ def _targets(job: Job, injection: Any) -> Iterator[Finding]:
 def _flux(job: Job) -> Iterator[Finding]:
     """Report the init container whose name Trainer keeps for itself (`plugins/flux/flux.go` Validate)."""
     for template in list_templates(job):
-        every = template.spec.get("initContainers") or ()
-        if template.job.get("name") == names.CONTAINER_NODE and any(each.get("name") == _INSTALLER for each in every):
+        every = template.raw_spec.get("initContainers") or ()
+        if template.raw.get("name") == names.CONTAINER_NODE and any(each.get("name") == _INSTALLER for each in every):
             message = (
                 f"the runtime has an init container {_INSTALLER}, which Trainer adds itself, so it refuses the job"
             )
@@ -111,8 +111,8 @@ def _of_runtime(job: Job, message: str, report: Any) -> Finding:
 
 
 def _mpi(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
-    mpi, held = policy["mpi"], {each.job.get("name") for each in list_templates(job)}
-    nodes = job.trainer.get("numNodes") or 1
+    mpi, held = policy["mpi"], {each.raw.get("name") for each in list_templates(job)}
+    nodes = job.raw_trainer.get("numNodes") or 1
     if mpi.get("mpiImplementation", "OpenMPI") == "":
         message = "Trainer knows no implementation of MPI but OpenMPI, and makes no JobSet; write OpenMPI"
         yield _of_runtime(job, f"mlPolicy.mpi.mpiImplementation is empty: {message}", error)
@@ -145,7 +145,7 @@ def _jax(job: Job, nodes: int) -> Iterator[Finding]:
     site = sites.find_site(job)
     launch = site.reading.training if site is not None else None
     shell = launch.env if launch is not None else {}
-    entries = {str(entry.get("name")): entry for entry in job.trainer.get("env") or ()}
+    entries = {str(entry.get("name")): entry for entry in job.raw_trainer.get("env") or ()}
     for name in sorted((_OF_JAX & shell.keys()) | (_OF_JAX & entries.keys())):
         where = f"spec.trainer.env[{name}]"
         if name in shell and site is not None and launch is not None:

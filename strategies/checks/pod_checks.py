@@ -35,22 +35,24 @@ def _found(job: Job) -> Iterator[Finding]:
     for template in templates:
         yield from _of_template(job, template)
     if not any(_is_mine(job, template) for template in templates):
-        yield from _of_container(job, None, (), startups.Start({}, {}, job.trainer))
+        yield from _of_container(job, None, (), startups.Start({}, {}, job.raw_trainer))
     for finding in jobset_policies.check(job, templates):
         yield placed(job, finding)
     yield from volume_checks.check(job, templates)
-    for inside, value, message in fields.unnamed(job.trainer) if job.kind == "TrainJob" else ():
+    for inside, value, message in fields.unnamed(job.raw_trainer) if job.kind == "TrainJob" else ():
         yield error(paths.field(job.document, ("spec", "trainer", *inside)), value, message, rule="core/object-name")
 
 
 def _of_template(job: Job, template: Template) -> Iterator[Finding]:
-    spec = template.spec
+    spec = template.raw_spec
     for inside, container in _containers(spec):
         resources = container.get("resources")
         for problem in amounts.check(resources) if resources else ():
             yield _of_resources(job, template, inside, problem)
         mine = _is_mine(job, template) and inside[0] == "containers" and container.get("name") == names.CONTAINER_NODE
-        yield from _of_container(job, template, inside, startups.Start(spec, container, job.trainer if mine else {}))
+        yield from _of_container(
+            job, template, inside, startups.Start(spec, container, job.raw_trainer if mine else {})
+        )
     every = itertools.chain(
         _claims(spec), _of_pod(job, template), node_fits.faults(template), fields.faults(job, template)
     )
@@ -81,7 +83,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, An
 
 def _of_pod(job: Job, template: Template) -> Iterator[_Fault]:
     """Judge the user of a pod, and its init containers."""
-    spec, reader = template.spec, endless.of_job(job)
+    spec, reader = template.raw_spec, endless.of_job(job)
     if startups.is_root(loose.mapping(spec.get("securityContext"))):
         yield ("securityContext", "runAsUser"), 0, startups.ROOT, "core/security-context", Severity.ERROR
     for index, container in enumerate(loose.items(spec, "initContainers")):
@@ -127,8 +129,8 @@ def _of_resources(job: Job, template: Template, inside: Path, problem: amounts.P
 
 def _own_part(job: Job, template: Template, inside: Path, path: tuple[str, ...]) -> str:
     """Return the member of `resourcesPerNode` that holds the resource, "" where the runtime alone asks for it."""
-    override: Mapping[str, Any] = job.trainer.get("resourcesPerNode") or {}
-    if not _is_mine(job, template) or template.spec[str(inside[0])][inside[1]].get("name") != names.CONTAINER_NODE:
+    override: Mapping[str, Any] = job.raw_trainer.get("resourcesPerNode") or {}
+    if not _is_mine(job, template) or template.raw_spec[str(inside[0])][inside[1]].get("name") != names.CONTAINER_NODE:
         return ""
     parts = (path[0], *(part for part in ("limits", "requests") if part != path[0]))
     return next((part for part in parts if override.get(part) and {*path[1:]} <= {*override[part]}), "")

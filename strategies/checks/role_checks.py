@@ -75,7 +75,7 @@ def _template(job: Job, template: Template, memory: str | None, nodes: Nodes) ->
 
 def _on_nodes(template: Template, role: Role, wanted: int, nodes: Iterable[Node]) -> Iterator[Finding]:
     """Compare memory and taints with the role's known nodes; once both can be met, the other nodes are not read."""
-    tolerations = [*(template.spec.get("tolerations") or ()), *role.tolerations]
+    tolerations = [*(template.raw_spec.get("tolerations") or ()), *role.tolerations]
     owned, largest, roomy, refused = 0, 0, False, True
     taint: Mapping[str, Any] = {}
     for node in nodes:
@@ -122,7 +122,7 @@ def _contradictions(template: Template, role: Role) -> Iterator[Finding]:
 
 
 def _by_selector(template: Template, role: Role) -> Iterator[Finding]:
-    selector = template.spec.get("nodeSelector") or {}
+    selector = template.raw_spec.get("nodeSelector") or {}
     for key, values in role.node_labels.items():
         if key in selector and selector[key] not in values:
             message = (
@@ -133,7 +133,7 @@ def _by_selector(template: Template, role: Role) -> Iterator[Finding]:
 
 
 def _by_terms(template: Template, role: Role) -> Iterator[Finding]:
-    required = ((template.spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}
+    required = ((template.raw_spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}
     terms = required.get("nodeSelectorTerms") or ()
     if terms and role.node_labels and not any(_can_match(term, role) for term in terms):
         message = (
@@ -158,7 +158,7 @@ def _left(values: Sequence[str], key: str, expressions: Sequence[Mapping[str, An
 
 def _by_company(template: Template, role: Role) -> Iterator[Finding]:
     path = ("affinity", "podAffinity", REQUIRED)
-    wanted = ((template.spec.get("affinity") or {}).get("podAffinity") or {}).get(REQUIRED) or ()
+    wanted = ((template.raw_spec.get("affinity") or {}).get("podAffinity") or {}).get(REQUIRED) or ()
     for index, term in enumerate(wanted if role.apart else ()):
         if term.get("topologyKey") == names.HOSTNAME_LABEL and _only(term.get("labelSelector") or {}, role.others):
             message = f"role {role.name} does not share a host with {' or '.join(role.others)} pods; remove this term"
@@ -176,7 +176,7 @@ def _only(selector: Mapping[str, Any], words: Sequence[str]) -> bool:
 def _by_tolerations(template: Template, role: Role) -> Iterator[Finding]:
     """Only warn: an extra toleration does no harm, because the affinity decides where the pods run."""
     taints = [each for each in role.tolerations if each.get("operator") != "Exists"]
-    for index, found in enumerate(template.spec.get("tolerations") or ()):
+    for index, found in enumerate(template.raw_spec.get("tolerations") or ()):
         key, value = found.get("key"), found.get("value")
         values = [each.get("value") for each in taints if each.get("key") == key]
         if found.get("operator") != "Exists" and values and value not in (*values, None):

@@ -42,7 +42,7 @@ def check(job: Job, replicated: Sequence[Template]) -> Iterator[Finding]:
     document, start = find_spec(job)
     claims = list(_claims(document, start))
     for template in replicated:
-        for index, volume in enumerate(loose.items(template.spec, "volumes")):
+        for index, volume in enumerate(loose.items(template.raw_spec, "volumes")):
             for member, value, message in _empty(loose.mapping(volume.get("emptyDir"))):
                 field = template.field("volumes", index, "emptyDir", member)
                 yield _told(job, error(field, value, message, rule="core/volume-source"))
@@ -77,7 +77,7 @@ def named(job: Job, replicated: Sequence[Template], modes: Mapping[str, Sequence
     """
     users: dict[str, list[tuple[Template, int]]] = {}
     for template in together(replicated):
-        for index, volume in enumerate(loose.mappings(template.spec.get("volumes"))):
+        for index, volume in enumerate(loose.mappings(template.raw_spec.get("volumes"))):
             name = loose.mapping(volume.get("persistentVolumeClaim")).get("claimName")
             if isinstance(name, str) and modes.get(name):
                 users.setdefault(name, []).append((template, index))
@@ -92,14 +92,14 @@ def named(job: Job, replicated: Sequence[Template], modes: Mapping[str, Sequence
 def _are_of_one_node(templates: Sequence[Template]) -> bool:
     """Whether the pods are bound to one node by its name, or to the node of another pod."""
     hosts = {
-        loose.mapping(each.spec.get("nodeSelector")).get(names.HOSTNAME_LABEL) or each.spec.get("nodeName")
+        loose.mapping(each.raw_spec.get("nodeSelector")).get(names.HOSTNAME_LABEL) or each.raw_spec.get("nodeName")
         for each in templates
     }
     return (len(hosts) == 1 and None not in hosts) or all(_follows(each) for each in templates)
 
 
 def _follows(template: Template) -> bool:
-    affinity = loose.member(template.spec.get("affinity"), "podAffinity")
+    affinity = loose.member(template.raw_spec.get("affinity"), "podAffinity")
     return any(term.get("topologyKey") == names.HOSTNAME_LABEL for term in loose.mappings(affinity.get(_REQUIRED)))
 
 
@@ -130,7 +130,7 @@ def _unused(
     job: Job, replicated: Sequence[Template], document: Mapping[str, Any], claims: Sequence[tuple[paths.Path, Any]]
 ) -> Iterator[Finding]:
     """Report claims that no container mounts, or whose name a volume has (validateReplicatedJobsVolumeClaims)."""
-    mounted = {str(name) for each in replicated for _, name in _mounting(each.spec)}
+    mounted = {str(name) for each in replicated for _, name in _mounting(each.raw_spec)}
     taken = set[Any]().union(*(_held(each) for each in replicated))
     for path, claim in claims:
         name = loose.mapping(claim.get("metadata")).get("name")
@@ -146,7 +146,7 @@ def _unused(
 
 def _held(template: Template) -> set[Any]:
     """Return the names of the volumes of a pod."""
-    return {str(each.get("name")) for each in loose.mappings(template.spec.get("volumes"))}
+    return {str(each.get("name")) for each in loose.mappings(template.raw_spec.get("volumes"))}
 
 
 def _mounting(spec: Mapping[str, Any]) -> Iterator[tuple[paths.Path, Any]]:
@@ -162,10 +162,10 @@ def together(templates: Sequence[Template]) -> list[Template]:
     ended = {
         str(each.get("name"))
         for template in templates
-        for each in loose.mappings(template.job.get("dependsOn"))
+        for each in loose.mappings(template.raw.get("dependsOn"))
         if each.get("status") == "Complete"
     }
-    return [each for each in templates if str(each.job.get("name")) not in ended and not each.is_initializer]
+    return [each for each in templates if str(each.raw.get("name")) not in ended and not each.is_initializer]
 
 
 def _claims(document: Mapping[str, Any], start: paths.Path) -> Iterator[tuple[paths.Path, Mapping[str, Any]]]:
@@ -213,7 +213,7 @@ def _crowds(job: Job, templates: Sequence[Template]) -> dict[str, _Crowd]:
     users: dict[str, _Crowd] = {}
     for template in templates:
         mine = _Crowd.of(job, [template])
-        for name in {str(name) for _, name in _mounting(template.spec)}:
+        for name in {str(name) for _, name in _mounting(template.raw_spec)}:
             other = users.get(name, _Crowd())
             users[name] = _Crowd(other.count + mine.count, other.apart or mine.apart)
     return users
@@ -221,9 +221,9 @@ def _crowds(job: Job, templates: Sequence[Template]) -> dict[str, _Crowd]:
 
 def _are_apart(job: Job, template: Template) -> bool:
     """Whether pods of the template certainly refuse to share a node with each other."""
-    affinity = loose.member(template.spec.get("affinity"), "podAntiAffinity")
+    affinity = loose.member(template.raw_spec.get("affinity"), "podAntiAffinity")
     own, _ = next(template.metadata("labels"))
-    labels = {**own, _JOB_LABEL: template.job.get("name"), _JOBSET_LABEL: job.name}
+    labels = {**own, _JOB_LABEL: template.raw.get("name"), _JOBSET_LABEL: job.name}
     for term in loose.mappings(affinity.get(_REQUIRED)):
         selector = term.get("labelSelector")
         if term.get("topologyKey") != names.HOSTNAME_LABEL or not isinstance(selector, dict):
@@ -238,12 +238,12 @@ def _are_apart(job: Job, template: Template) -> bool:
 
 def count(job: Job, template: Template) -> int:
     """Return the number of pods of a replicated job that run at once."""
-    return topologies.pods_of_replicated_job(job, template.job)
+    return topologies.pods_of_replicated_job(job, template.raw)
 
 
 def _told(job: Job, finding: Finding) -> Finding:
     """Report a finding about a runtime's volume on the TrainJob: at its number of nodes, else at its runtime."""
-    nodes = job.trainer.get("numNodes") or 1
+    nodes = job.raw_trainer.get("numNodes") or 1
     if not is_of_job(job, finding.field) and nodes > 1 and finding.rule == "core/shared-volume" and job.runtime:
         message = f"{finding.message} ({job.runtime.kind} {finding.field})"  # kubectl truncates warnings at their end
         return dataclasses.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)

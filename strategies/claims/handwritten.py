@@ -53,7 +53,7 @@ def check(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
 
 def _unused(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
     """Warn about a claim whose devices are taken and reach no container."""
-    held = [template for template in templates.list_templates(job) if template.spec.get("resourceClaims")]
+    held = [template for template in templates.list_templates(job) if template.raw_spec.get("resourceClaims")]
     added = {use.entry["name"] for plan in planned for use in plan.uses} if held else ()
     for template in held:
         users = _users(template)
@@ -68,12 +68,12 @@ def _unused(job: Job, planned: list[ClaimPlan]) -> Iterator[Finding]:
 
 
 def _entries(template: Template) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    yield from enumerate(template.spec.get("resourceClaims") or ())
+    yield from enumerate(template.raw_spec.get("resourceClaims") or ())
 
 
 def _ungated(job: Job, template: Template) -> Iterator[Finding]:
     """Refuse a shared claim that was named by hand: without the gate, the claim could get one pod too many."""
-    gated = any(gate.get("name") == names.SEAT_GATE for gate in template.spec.get("schedulingGates") or ())
+    gated = any(gate.get("name") == names.SEAT_GATE for gate in template.raw_spec.get("schedulingGates") or ())
     for index, entry in _entries(template) if not gated else ():
         profile = job.supply.maker(str(entry.get("resourceClaimName")))
         if profile is not None:
@@ -102,7 +102,7 @@ def _unrequested(job: Job, template: Template) -> Iterator[Finding]:
     """
     held = {entry.get("name"): find_named(job, entry) for _, entry in _entries(template)}
     for member in ("containers", "initContainers"):
-        for index, container in enumerate(template.spec.get(member) or ()):
+        for index, container in enumerate(template.raw_spec.get(member) or ()):
             for number, used in enumerate((container.get("resources") or {}).get("claims") or ()):
                 request, named = used.get("request"), held.get(used.get("name"))
                 if request and named is not None and str(request).partition("/")[0] not in named.requests:
@@ -147,7 +147,7 @@ def _users(template: Template) -> dict[str | None, list[Path]]:
     """Return the containers that use each claim, by its name in the pod."""
     users: dict[str | None, list[Path]] = {}
     for member in ("containers", "initContainers"):
-        for index, container in enumerate(template.spec.get(member) or ()):
+        for index, container in enumerate(template.raw_spec.get(member) or ()):
             claims = (container.get("resources") or {}).get("claims") or ()
             for name in {claim.get("name"): None for claim in claims}:
                 users.setdefault(name, []).append((*template.pod_path, member, index))

@@ -132,7 +132,7 @@ def _advice(request: ClaimRequest, name: str) -> str:
 
 def _resources(request: ClaimRequest, path: Path) -> ResourceRequirements:
     member, index = path[-2:]
-    return cast("ResourceRequirements", request.template.spec[str(member)][index].get("resources") or {})
+    return cast("ResourceRequirements", request.template.raw_spec[str(member)][index].get("resources") or {})
 
 
 def _field(job: Job, request: ClaimRequest, path: Path, name: str) -> str:
@@ -141,7 +141,7 @@ def _field(job: Job, request: ClaimRequest, path: Path, name: str) -> str:
     part = "limits" if name in (resources.get("limits") or {}) else "requests"
     if job.kind == "JobSet":
         return template.field(*path[-2:], "resources", part, name)
-    override = job.trainer.get("resourcesPerNode") or {}
+    override = job.raw_trainer.get("resourcesPerNode") or {}
     if name in (override.get("limits") or ()) or name in (override.get("requests") or ()):
         return f"spec.trainer.resourcesPerNode.{part}[{name}]"
     kind = job.runtime.kind if job.runtime else names.CONTAINER_NODE

@@ -163,13 +163,13 @@ def _main(request: ClaimRequest) -> tuple[Path, Mapping[str, Any]]:
 
 
 def _entries(request: ClaimRequest) -> list[Mapping[str, Any]]:
-    return list(request.template.spec.get("resourceClaims") or ())
+    return list(request.template.raw_spec.get("resourceClaims") or ())
 
 
 def _containers(request: ClaimRequest) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     template = request.template
     for member in ("containers", "initContainers"):
-        for index, container in enumerate(template.spec.get(member) or ()):
+        for index, container in enumerate(template.raw_spec.get(member) or ()):
             yield (*template.pod_path, member, index), container
 
 
@@ -186,7 +186,7 @@ def _unmet(job: Job, request: ClaimRequest, profile: Profile | None) -> Iterator
     for asked in request.claims:
         for name in asked.containers:
             if name not in containers:
-                message = f"replicated job {request.template.job.get('name')} has no container of this name"
+                message = f"replicated job {request.template.raw.get('name')} has no container of this name"
                 yield error(f"{asked.field}.containerNames", name, message, rule="claims/unknown-container")
         yield from _unmet_name(job, asked, queued=queued)
 

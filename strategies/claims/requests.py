@@ -165,7 +165,7 @@ def _by_policy(job: Job, template: Template, *, training: bool) -> ClaimRequest 
 
 def _brings_claims(job: Job, template: Template, name: str) -> bool:
     profile = job.supply.profiles.get(name)
-    entries = template.spec.get("resourceClaims") or ()
+    entries = template.raw_spec.get("resourceClaims") or ()
     return any(profile is None or not is_of(entry, profile) for entry in entries)
 
 
@@ -186,7 +186,7 @@ def _kept_resource(job: Job, template: Template, name: str) -> Path | None:
 
 def _levels(job: Job, template: Template, *, training: bool) -> Iterator[tuple[Mapping[str, Any], str, str]]:
     """Yield annotations, where they are written, and the field path of the metadata around them; nearest first."""
-    name = template.job.get("name")
+    name = template.raw.get("name")
     for (notes, path), part in zip(template.metadata("annotations"), ("pod template's", "template's"), strict=True):
         key = next((each for each in _KEYS if each in notes), _KEYS[0])
         place = template.locate((*path, key)).rpartition(".annotations")[0]

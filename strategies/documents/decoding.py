@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,8 +17,9 @@ from muster.strategies.documents import model, paths
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
 
-__all__ = ["Decoded", "check", "decode"]
+__all__ = ["Decoded", "check", "decode", "read"]
 
+_Kind = TypeVar("_Kind")
 _MOST = 50  # each misfit costs one more pass over the document
 _FAULT = re.compile(r"Expected `(\w+)(?: \| \w+)*`, got `\w+`(?: - at `(.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
@@ -59,6 +60,15 @@ def decode(document: Mapping[str, Any], kind: str = "") -> Decoded:
         return Decoded(msgspec.convert(document, wanted), [])
     except msgspec.ValidationError:
         return _repaired(document, wanted, kind or str(document.get("kind")))
+
+
+def read(document: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
+    """Return an object, or a part of one, as a value of a type of the model; `check` has reported what does not fit."""
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError:
+        found = _repaired(document, kind, "").value
+        return kind() if found is None else found
 
 
 def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:

@@ -30,16 +30,19 @@ __all__ = [
     "DeviceClassSpec",
     "DeviceRequest",
     "EnvFrom",
+    "EnvInjection",
     "EnvVar",
     "EnvVarSource",
     "Expression",
     "FieldRef",
+    "InjectionTarget",
     "Job",
     "JobSet",
     "JobSetSpec",
     "JobSetTemplate",
     "JobSpec",
     "MLPolicy",
+    "MPIPolicy",
     "Named",
     "Namespace",
     "Network",
@@ -74,6 +77,7 @@ __all__ = [
     "Taint",
     "TemplateMeta",
     "Toleration",
+    "TorchPolicy",
     "TrainJob",
     "TrainJobSpec",
     "Trainer",
@@ -81,6 +85,8 @@ __all__ = [
 ]
 
 Texts = dict[str, str]
+Amounts = dict[str, int | float | str]
+"""Quantities by the name of a resource."""
 Anything = dict[str, object]
 """An object whose members are looked at by somebody who knows more about them."""
 
@@ -152,8 +158,8 @@ class ResourceClaimUse(_Object, frozen=True):
 class Resources(_Object, frozen=True):
     """`resources`: quantities by resource name, and the claims of the pod that are used."""
 
-    limits: Anything = {}
-    requests: Anything = {}
+    limits: Amounts = {}
+    requests: Amounts = {}
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
@@ -169,6 +175,20 @@ class Container(_Object, frozen=True):
     ports: tuple[Anything, ...] = ()
     resources: Resources = Resources()
     security_context: Anything = {}
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Its own command line, `command` followed by `args`."""
+        return (*(self.command or ()), *(self.args or ()))
+
+    def find_env(self, name: str) -> EnvVar | None:
+        """Return the last variable called `name`: later entries win in Kubernetes."""
+        return next((entry for entry in reversed(self.env) if entry.name == name), None)
+
+    def env_value(self, name: str) -> str | None:
+        """Return the plain value of a variable; None when it is missing or comes from a reference."""
+        entry = self.find_env(name)
+        return None if entry is None or entry.value_from is not None else entry.value
 
 
 class PodClaim(_Object, frozen=True):
@@ -318,6 +338,34 @@ class ReplicatedJob(_Object, frozen=True):
     template: Job = Job()
     depends_on: tuple[DependsOn, ...] = ()
 
+    @property
+    def pod(self) -> PodSpec:
+        """The spec of its pods."""
+        return self.template.spec.template.spec
+
+    @property
+    def labels(self) -> Texts:
+        """The labels of its Job template, where Trainer puts its ancestor label."""
+        return self.template.metadata.labels
+
+    @property
+    def jobs(self) -> int:
+        """The number of its Jobs; JobSet's default is 1."""
+        return 1 if self.replicas is None else max(self.replicas, 0)
+
+    @property
+    def at_once(self) -> int:
+        """The pods of each of its Jobs that run at the same time (kubernetes `pkg/controller/job`, wantActive)."""
+        spec = self.template.spec
+        running = 1 if spec.parallelism is None else max(spec.parallelism, 0)
+        return running if spec.completions is None else min(running, max(spec.completions, 0))
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether more pods have to complete than run at once, so that some start only when others have ended."""
+        completions = self.template.spec.completions
+        return completions is not None and 0 < self.at_once < completions
+
 
 class Network(_Object, frozen=True):
     """`network` of a JobSet."""
@@ -386,6 +434,7 @@ class Trainer(_Object, frozen=True):
     args: tuple[str, ...] | None = None
     env: tuple[EnvVar, ...] = ()
     num_nodes: int | None = None
+    num_proc_per_node: int | str | None = None
     resources_per_node: Resources | None = None
     resource_claims_per_node: tuple[PodClaim, ...] = ()
 
@@ -441,11 +490,42 @@ class TrainJob(_Object, frozen=True):
     spec: TrainJobSpec = TrainJobSpec()
 
 
+class InjectionTarget(_Object, frozen=True):
+    """`envInjection.targets[]`: containers of one replicated job that get the env of a training."""
+
+    job_name: str = ""
+    container_names: tuple[str, ...] = ()
+
+
+class EnvInjection(_Object, frozen=True):
+    """`envInjection`."""
+
+    targets: tuple[InjectionTarget, ...] = ()
+
+
+class TorchPolicy(_Object, frozen=True):
+    """`mlPolicy.torch`; a number of processes may be a word in a runtime of an older Trainer."""
+
+    num_proc_per_node: int | str | None = None
+    env_injection: EnvInjection = EnvInjection()
+
+
+class MPIPolicy(_Object, frozen=True):
+    """`mlPolicy.mpi`."""
+
+    num_proc_per_node: int | None = None
+    run_launcher_as_node: bool | None = None
+
+
 class MLPolicy(_Object, frozen=True):
     """`spec.mlPolicy` of a runtime."""
 
     num_nodes: int | None = None
-    torch: Anything | None = None
+    torch: TorchPolicy | None = None
+    mpi: MPIPolicy | None = None
+    flux: Anything | None = None
+    jax: Anything | None = None
+    xgboost: Anything | None = None
 
 
 class RuntimeSpec(_Object, frozen=True):

@@ -6,12 +6,13 @@ The same code reads a JobSet (`spec`) and the template inside a runtime (`spec.t
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from muster.strategies.documents import names
+from muster.strategies.documents import decoding, model, names
 from muster.strategies.documents.paths import Path
 
 __all__ = [
@@ -65,31 +66,46 @@ class Container(TypedDict, total=False):
     securityContext: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """One container of one replicated job.
 
     Attributes:
-        job: the replicated job as the document holds it.
-        container: the container as the document holds it.
+        raw_job: the replicated job as the document holds it.
+        raw: the container as the document holds it.
         job_path: where the replicated job is.
         path: where the container is.
     """
 
-    job: Document
-    container: Container
+    raw_job: Document
+    raw: Container
     job_path: Path
     path: Path
+
+    @functools.cached_property
+    def job(self) -> model.ReplicatedJob:
+        """The replicated job."""
+        return decoding.read(self.raw_job, model.ReplicatedJob)
+
+    @property
+    def pod(self) -> model.PodSpec:
+        """The pod spec around the container."""
+        return self.job.pod
+
+    @property
+    def container(self) -> model.Container:
+        """The container."""
+        return self.pod.containers[int(self.path[-1])]
 
     @property
     def job_name(self) -> str:
         """Name of the replicated job, `node` in Trainer's runtimes."""
-        return str(self.job.get("name", ""))
+        return self.job.name
 
     @property
-    def pod_spec(self) -> Document:
-        """The pod spec around the container."""
-        spec: Document = self.job["template"]["spec"]["template"]["spec"]
+    def raw_pod(self) -> Document:
+        """The pod spec around the container, as the document holds it."""
+        spec: Document = self.raw_job["template"]["spec"]["template"]["spec"]
         return spec
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from muster.strategies.documents import names, pods
+from muster.strategies.documents import decoding, model, names, pods
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.trainer_versions import NEWEST, Version
 
@@ -35,6 +35,11 @@ class Runtime:
     bare: Mapping[str, Any] | None = None
     written: Mapping[Path, Path] = field(default_factory=dict)
     version: Version = NEWEST
+
+    @functools.cached_property
+    def value(self) -> model.Runtime:
+        """The runtime as a typed value."""
+        return decoding.read(self.document, model.Runtime)
 
     @property
     def kind(self) -> str:
@@ -79,7 +84,7 @@ class Runtime:
     def is_unlabelled(self) -> bool:
         """Whether a training container was found by its name alone, so that Trainer changes nothing in it."""
         place = self.trainer
-        return place is not None and pods.labels(place.job).get(names.ANCESTOR_LABEL) != names.ANCESTOR_TRAINER
+        return place is not None and pods.labels(place.raw_job).get(names.ANCESTOR_LABEL) != names.ANCESTOR_TRAINER
 
     @property
     def network(self) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import pods, trainjobs
+from muster.strategies.documents import decoding, model, pods, trainjobs
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import askings, parts, programs
 from muster.strategies.jobs.memories import once, once_for_all, once_for_part
@@ -102,11 +102,35 @@ class Job:
 
     @property
     @once
-    def trainer(self) -> trainjobs.Trainer:
-        """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
+    def metadata(self) -> model.ObjectMeta:
+        """`metadata` of the job."""
+        return decoding.read(self.document.get("metadata") or {}, model.ObjectMeta)
 
-        Its process count may be that of a runtime for an older Trainer.
-        """
+    @property
+    @once
+    def trainer(self) -> model.Trainer:
+        """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing."""
+        return decoding.read(self.raw_trainer, model.Trainer)
+
+    @property
+    @once
+    def trainjob(self) -> model.TrainJob | None:
+        """The TrainJob, or the one that controls the JobSet; None for a JobSet of an author."""
+        document = self.document if self.kind == "TrainJob" else self.owner
+        return None if document is None else decoding.read(document, model.TrainJob)
+
+    @property
+    @once
+    def jobset(self) -> model.JobSetSpec:
+        """The JobSetSpec of the job: its own, or that of its runtime's template; empty when there is none."""
+        if self.kind == "JobSet":
+            return decoding.read(self.document, model.JobSet).spec
+        return self.runtime.value.spec.template.spec if self.runtime else model.JobSetSpec()
+
+    @property
+    @once
+    def raw_trainer(self) -> trainjobs.Trainer:
+        """`trainer` as the documents hold it; its process count may be that of a runtime for an older Trainer."""
         document = self.document if self.kind == "TrainJob" else self.owner
         return resources.effective(document or {}, self.runtime)
 
@@ -141,8 +165,8 @@ class Job:
 
         Clients send the runtime's own image as well, as kubeflow's SDK 0.5 does with a CustomTrainerContainer.
         """
-        image = self.trainer.get("image")
-        theirs = self.container.container.get("image") if self.container else None
+        image = self.raw_trainer.get("image")
+        theirs = self.container.raw.get("image") if self.container else None
         return self.kind == "JobSet" or (bool(image) and image != theirs)
 
     @property

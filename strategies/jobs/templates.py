@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.strategies.documents import loose, names, paths, pods, trainjobs
+from muster.strategies.documents import decoding, loose, model, names, paths, pods, trainjobs
 from muster.strategies.documents.findings import Finding, quoted
 from muster.strategies.documents.paths import Absent, Path
 from muster.strategies.documents.runtimes import Runtime
@@ -31,7 +31,7 @@ class Template:
 
     Attributes:
         document: the document that holds it.
-        job: the replicated job itself.
+        raw: the replicated job as the document holds it.
         path: its place in `document`.
         identify: tells what a command line starts.
         trainjob: the TrainJob whose runtime holds it, None for a JobSet.
@@ -39,7 +39,7 @@ class Template:
     """
 
     document: Mapping[str, Any]
-    job: Mapping[str, Any]
+    raw: Mapping[str, Any]
     path: Path
     identify: programs.Identify = programs.unknown
     trainjob: Mapping[str, Any] | None = None
@@ -51,19 +51,29 @@ class Template:
         return (*self.path, *_POD, "spec")
 
     @functools.cached_property
-    def spec(self) -> Mapping[str, Any]:
+    def job(self) -> model.ReplicatedJob:
+        """The replicated job."""
+        return decoding.read(self.raw, model.ReplicatedJob)
+
+    @property
+    def pod(self) -> model.PodSpec:
         """Its pod spec, empty when it is missing."""
-        return loose.member(self.job, *_POD, "spec")
+        return self.job.pod
+
+    @functools.cached_property
+    def raw_spec(self) -> Mapping[str, Any]:
+        """Its pod spec as the document holds it."""
+        return loose.member(self.raw, *_POD, "spec")
 
     @property
     def is_initializer(self) -> bool:
         """Whether Trainer downloads a dataset or a model with it, before the training starts."""
-        return pods.labels(self.job).get(names.ANCESTOR_LABEL) in ("dataset-initializer", "model-initializer")
+        return pods.labels(self.raw).get(names.ANCESTOR_LABEL) in ("dataset-initializer", "model-initializer")
 
     @property
     def is_annotated(self) -> bool:
         """Whether its pods or its Jobs have annotations."""
-        outer = self.job.get("template") or {}
+        outer = self.raw.get("template") or {}
         inner = (outer.get("spec") or {}).get("template") or {}
         return bool(
             (outer.get("metadata") or {}).get("annotations") or (inner.get("metadata") or {}).get("annotations")
@@ -73,24 +83,24 @@ class Template:
     def main(self) -> tuple[Path, Mapping[str, Any]] | None:
         """Path and document of the container that does the work."""
         index = self._main()
-        return None if index is None else ((*self.pod_path, "containers", index), self.spec["containers"][index])
+        return None if index is None else ((*self.pod_path, "containers", index), self.raw_spec["containers"][index])
 
     def _main(self) -> int | None:
-        own = self.spec.get("containers") or ()
-        if pods.labels(self.job).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
+        own = self.raw_spec.get("containers") or ()
+        if pods.labels(self.raw).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
             named = (index for index, each in enumerate(own) if each.get("name") == names.CONTAINER_NODE)
             return next(named, 0 if own else None)
-        return containers.choose(self.spec, self.identify)
+        return containers.choose(self.raw_spec, self.identify)
 
     def metadata(self, member: str) -> Iterator[tuple[Mapping[str, Any], Path]]:
         """Yield its `labels` or `annotations` and their path, those of the pod template first, then the Job's."""
-        yield loose.member(self.job, *_POD, "metadata", member), (*self.path, *_POD, "metadata", member)
-        yield loose.member(self.job, "template", "metadata", member), (*self.path, "template", "metadata", member)
+        yield loose.member(self.raw, *_POD, "metadata", member), (*self.path, *_POD, "metadata", member)
+        yield loose.member(self.raw, "template", "metadata", member), (*self.path, "template", "metadata", member)
 
     @property
     def annotations(self) -> Mapping[str, Any]:
         """The annotations of its pods."""
-        metadata = loose.member(self.job, *_POD).get("metadata")
+        metadata = loose.member(self.raw, *_POD).get("metadata")
         return loose.member(metadata, "annotations") if metadata else {}
 
     @property

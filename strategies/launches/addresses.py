@@ -321,7 +321,7 @@ def _fixed(seen: Seen, written: Written, host: str, *, hosted: bool) -> Finding:
     for place in seen.job.world:
         found = templates.find_template(seen.job, place.job_path)
         annotations = found.annotations if found is not None else {}
-        if place.pod_spec.get("hostNetwork") is True or hosted or _NETWORKS in annotations or host in str(annotations):
+        if place.raw_pod.get("hostNetwork") is True or hosted or _NETWORKS in annotations or host in str(annotations):
             message = f"is a fixed address, and Muster cannot see whether a node of the job starts there; {cure}"
             return note(written.field, written.shown, message, rule="core/fixed-address")
     message = f"is a fixed address, and pods get theirs when they start, so no node is known to have this one; {cure}"
@@ -332,8 +332,8 @@ def _trains(job: Job, label: str) -> bool:
     """Whether a name is that of a pod of the training."""
     found = _POD.fullmatch(label)
     for place in job.world if found is not None else ():
-        replicas = 1 if job.kind == "TrainJob" else pods.replicas(place.job)
-        count = topologies.pods_of(job) if job.kind == "TrainJob" else pods.at_once(place.job)
+        replicas = 1 if job.kind == "TrainJob" else pods.replicas(place.raw_job)
+        count = topologies.pods_of(job) if job.kind == "TrainJob" else pods.at_once(place.raw_job)
         if found is not None and label == f"{job.name}-{place.job_name}-{found[1]}-{found[2]}":
             return int(found[1]) < replicas and int(found[2]) < count
     return False

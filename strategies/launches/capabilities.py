@@ -39,7 +39,7 @@ _RULE = "core/generation"
 def bound(job: Job) -> Generation | None:
     """Return the bound of the GPUs of the training's nodes; None where no label of them says one."""
     place = job.container
-    spec: Mapping[str, Any] = place.pod_spec if place is not None else {}
+    spec: Mapping[str, Any] = place.raw_pod if place is not None else {}
     return generations.find(spec) if "nodeSelector" in spec or "affinity" in spec else None
 
 
@@ -89,8 +89,8 @@ def _given(launch: Launch) -> Iterator[tuple[str, str]]:
 
 def _image(job: Job, found: Generation) -> Iterator[Finding]:
     """Report an image with CUDA 13, whose libraries have no kernels for GPUs before Turing."""
-    own = job.trainer.get("image") if job.kind == "TrainJob" else None
-    image = own or (job.container.container.get("image") if job.container is not None else None)
+    own = job.raw_trainer.get("image") if job.kind == "TrainJob" else None
+    image = own or (job.container.raw.get("image") if job.container is not None else None)
     tag = str(image or "").partition("@")[0].rpartition("/")[2].partition(":")[2]
     if found.capability >= _CUDA_13 or not _OF_CUDA_13.search(tag):
         return

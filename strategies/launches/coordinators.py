@@ -59,7 +59,7 @@ def find_coordinator(job: Job) -> Coordinator | None:
     if not world or job.name is None:
         return None
     place, port = world[0], find_port(job)
-    unnamed = place.job["template"]["spec"].get("completionMode") == "NonIndexed" or pods.takes_turns(place.job)
+    unnamed = place.raw_job["template"]["spec"].get("completionMode") == "NonIndexed" or pods.takes_turns(place.raw_job)
     if (unnamed or job.network.get("enableDNSHostnames") is False) and topologies.read_topology(job).nodes == 1:
         return Coordinator("localhost", port)
     subdomain = job.network.get("subdomain") or job.name
@@ -89,7 +89,7 @@ def find_port(job: Job) -> int:
 
 def _named_port(place: pods.Place) -> int | None:
     for name in (names.PET_MASTER_PORT, names.MASTER_PORT):
-        written = pods.env_value(place.container.get("env"), name)
+        written = pods.env_value(place.raw.get("env"), name)
         if (number := quantities.whole(written)) is not None:
             return number
     return None
@@ -144,11 +144,11 @@ def _pod_names(job: Job, name: str, nodes: int) -> Iterator[tuple[int, str]]:
     document, path = find_spec(job)
     training = job.container.job_name if job.container else ""
     for place in pods.places(document, path):
-        spec = place.job["template"]["spec"]
+        spec = place.raw_job["template"]["spec"]
         pods_each = spec.get("completions") or spec.get("parallelism") or 1
         if job.kind == "TrainJob" and place.job_name == training:
             pods_each = nodes
-        longest = f"{name}-{place.job_name}-{pods.replicas(place.job) - 1}"
+        longest = f"{name}-{place.job_name}-{pods.replicas(place.raw_job) - 1}"
         indexed = spec.get("completionMode") != "NonIndexed"  # the names of other pods are cut where they are too long
         yield len(f"{longest}-{max(pods_each - 1, 0)}") + _POD_SUFFIX if indexed else len(longest), place.job_name
 
@@ -169,7 +169,7 @@ def _coordinator_findings(job: Job) -> Iterator[Finding]:
     if chosen is None or not is_elsewhere(job) or job.runtime is None:
         return  # without a framework it may be the head of a program that has no ranks, as Pathways is
     annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
-    backends = {pods.env_value(place.container.get("env"), names.PET_RDZV_BACKEND) for place in job.world}
+    backends = {pods.env_value(place.raw.get("env"), names.PET_RDZV_BACKEND) for place in job.world}
     if chosen[0] not in members or not (backends == {"c10d"} or (annotated is not None and annotated[0] == "c10d")):
         named = " or ".join(dict.fromkeys(members))
         message = (

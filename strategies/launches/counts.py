@@ -179,7 +179,7 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
     """Report a number or an address that comes from a variable which nothing in the pod sets."""
     if "$" not in "".join(world.launch.values.values()) or world.launch.launcher is Launcher.PYTHON:
         return
-    container: Mapping[str, Any] = job.container.container if job.container else {}
+    container: Mapping[str, Any] = job.container.raw if job.container else {}
     known = _ALWAYS_SET | {str(entry.get("name")) for entry in site.env} | set(world.launch.env) | names.RESERVED_ENV
     if job.is_untold:
         known = known - (names.RESERVED_ENV | {names.MASTER_ADDR, names.MASTER_PORT}) | _told(job, site)
@@ -343,7 +343,7 @@ def _numbered(job: Job, site: Site, every: Sequence[World]) -> Iterator[Finding]
     if job.kind != "JobSet" or names.PET_NNODES not in site.variables:
         return
     place, entry = job.container, next(each for each in site.env if each.get("name") == names.PET_NNODES)
-    if place is None or len(job.world) != 1 or pods.replicas(place.job) != 1:
+    if place is None or len(job.world) != 1 or pods.replicas(place.raw_job) != 1:
         return
     written, count = quantities.whole(str(entry.get("value") or "")), topologies.pods_of(job)
     readers = [each.launch for each in every if each.launch.starts_torchrun and "nnodes" not in each.launch.values]
@@ -457,7 +457,7 @@ def _number_field(job: Job, site: Site, world: World) -> str:
     for name in ("nproc_per_node", "num_processes", "num_gpus", "nproc"):
         if name in world.launch.values and "$" not in world.launch.values[name]:
             return site.locate_option(world.launch, name)
-    if job.kind == "TrainJob" and job.trainer.get("numProcPerNode") == world.processes:
+    if job.kind == "TrainJob" and job.raw_trainer.get("numProcPerNode") == world.processes:
         return "spec.trainer.numProcPerNode"
     return site.locate_option(world.launch, "")
 

@@ -58,7 +58,7 @@ def check(job: Job) -> Iterator[Finding]:
 def opened(job: Job) -> Opened | None:
     """Return the port that a training opens on the network of its machine; None where it opens none, or is unseen."""
     place = job.container if not job.part else None
-    if place is None or place.pod_spec.get("hostNetwork") is not True:
+    if place is None or place.raw_pod.get("hostNetwork") is not True:
         return None
     site, template = sites.find_site(job), templates.find_template(job, place.job_path)
     launch = site.reading.training if site is not None else None
@@ -71,7 +71,7 @@ def opened(job: Job) -> Opened | None:
     of_set = job.kind == "JobSet" or job.runtime is None
     field = template.field("hostNetwork") if of_set else "spec.runtimeRef.name"
     value = True if of_set or job.runtime is None else job.runtime.name
-    return Opened(number, field, value, template.spec, topology.devices.count)
+    return Opened(number, field, value, template.raw_spec, topology.devices.count)
 
 
 def _port(seen: Seen, launch: Launch, nodes: int) -> int | None:

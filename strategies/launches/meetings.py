@@ -104,7 +104,7 @@ def _identity(seen: Seen, launch: Launch) -> Iterator[Finding]:
 
 def _is_none(seen: Seen, launch: Launch, identity: Written | None) -> bool:
     named = identity.text if identity is not None else seen.reference(launch, names.PET_RDZV_ID)
-    return named in ("", "none") and not seen.place.container.get("envFrom")
+    return named in ("", "none") and not seen.place.raw.get("envFrom")
 
 
 def _rank(
@@ -129,11 +129,11 @@ def _rank(
 
 def _probes(seen: Seen, launch: Launch) -> Iterator[Finding]:
     """Report probes that ask each node for the port at which the first alone listens."""
-    if probes.ENDING.isdisjoint(seen.place.container):
+    if probes.ENDING.isdisjoint(seen.place.raw):
         return
     text = addresses.find(seen, launch).number
     number = whole(text) if text else coordinators.find_port(seen.job)
-    for member, kind in probes.of_the_meeting(seen.place.container, number) if number else ():
+    for member, kind in probes.of_the_meeting(seen.place.raw, number) if number else ():
         message = (
             f"asks each node for port {number}, at which the first of the {seen.nodes} nodes alone listens, so the "
             "kubelet ends the others; remove it, or ask for what each node has"
@@ -263,7 +263,7 @@ def _unread(seen: Seen) -> Iterator[Finding]:
 
 def _from_elsewhere(seen: Seen) -> Iterator[Finding]:
     """Note env that comes whole from a ConfigMap: a name in it may be one that decides the meeting."""
-    container: Mapping[str, Any] = seen.place.container
+    container: Mapping[str, Any] = seen.place.raw
     base = f"{field(seen.job.document, seen.place.path)}.envFrom" if seen.job.kind == "JobSet" else ""
     for index, source in enumerate(container.get("envFrom") or ()):
         prefix, named = source.get("prefix") or "", (source.get("configMapRef") or {}).get("name")

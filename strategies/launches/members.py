@@ -71,7 +71,7 @@ def _unfound(job: Job) -> Iterator[Finding]:
 def _starter(job: Job, remote: str) -> str:
     """Say who starts the processes of a JobSet: the program of one job, or nobody whom the JobSet names."""
     for place in pods.places(job.document, ("spec",)):
-        if place.job_name == remote and containers.program(place.container, job.identify).kind >= Kind.LAUNCHER:
+        if place.job_name == remote and containers.program(place.raw, job.identify).kind >= Kind.LAUNCHER:
             return f"{remote} starts the processes in the other pods itself"
     return f"the pods of {remote} hold a cluster, and something else starts the processes in it"
 
@@ -81,12 +81,12 @@ def _idle(job: Job) -> Iterator[Finding]:
     framework, place, site = job.runtime.framework if job.runtime else None, job.container, sites.find_site(job)
     if place is None or site is None or site.reading.unread:
         return
-    program = containers.program(place.container, job.identify)
+    program = containers.program(place.raw, job.identify)
     if program.launcher == "ray":
         return  # others submit programs to its cluster
     if program.kind <= Kind.IDLE and program.launcher != framework:
         message = f"starts no training, and the JobSet has the label of {framework}; remove the label, or start one"
-        where, shown = paths.field(job.document, place.path), [*(place.container.get("command") or ())]
+        where, shown = paths.field(job.document, place.path), [*(place.raw.get("command") or ())]
         yield warning(f"{where}.command", quotes.command(shown), message, rule="core/no-training-job")
 
 
@@ -96,7 +96,7 @@ def _unchecked(job: Job) -> Iterator[Finding]:
     if job.runtime is None or job.runtime.framework == "vllm" or not trains:
         return
     for place in pods.places(job.document, ("spec",)):
-        if place.job_path in trains or containers.program(place.container, job.identify).kind is not Kind.SERVER:
+        if place.job_path in trains or containers.program(place.raw, job.identify).kind is not Kind.SERVER:
             continue
         message = "is a server beside the training, and its flags were not checked; check it as a JobSet labelled vllm"
         yield note(paths.field(job.document, place.path), place.job_name, message, rule="core/unchecked-part")
@@ -122,7 +122,7 @@ def _waiting(job: Job) -> Iterator[Finding]:
     """Report nodes that start when other nodes of the same training have ended, which wait for them."""
     members = {place.job_name for place in job.world}
     for place in job.world:
-        for index, each in enumerate(loose.sequence(place.job.get("dependsOn"))):
+        for index, each in enumerate(loose.sequence(place.raw_job.get("dependsOn"))):
             if isinstance(each, dict) and each.get("status") == "Complete" and str(each.get("name")) in members:
                 message = (
                     "ends only with the training, of which these pods are nodes, so neither would ever go on; wait for "
@@ -137,7 +137,7 @@ def _behind_servers(job: Job) -> Iterator[Finding]:
     every = (job.document.get("spec") or {}).get("replicatedJobs") or ()
     if not any(each.get("dependsOn") for each in every):
         return
-    serving = {place.job_name for place in pods.places(job.document, ("spec",)) if _serves_alone(place.container)}
+    serving = {place.job_name for place in pods.places(job.document, ("spec",)) if _serves_alone(place.raw)}
     for number, each in enumerate(every):
         for index, item in enumerate(loose.sequence(each.get("dependsOn"))):
             if isinstance(item, dict) and item.get("status") == "Complete" and str(item.get("name")) in serving:
@@ -153,18 +153,18 @@ def _serves_alone(container: pods.Container) -> bool:
 
 
 def _holds(job: Job, place: pods.Place) -> bool:
-    return containers.holds_devices(place.container, place.pod_spec) or (job.supply.asked and job.kind == "JobSet")
+    return containers.holds_devices(place.raw, place.raw_pod) or (job.supply.asked and job.kind == "JobSet")
 
 
 def _pods(job: Job, place: pods.Place) -> Iterator[Finding]:
-    spec = place.job["template"]["spec"]
-    together, completions = pods.at_once(place.job), spec.get("completions")
-    if not pods.replicas(place.job) or not together:
+    spec = place.raw_job["template"]["spec"]
+    together, completions = pods.at_once(place.raw_job), spec.get("completions")
+    if not pods.replicas(place.raw_job) or not together:
         where = _inside(job, place, "completions" if completions == 0 else "parallelism")
-        if not pods.replicas(place.job):
+        if not pods.replicas(place.raw_job):
             where = f"{paths.field(job.document, place.job_path)}.replicas"
         yield warning(where, 0, "no pod of the training will run; set it to at least 1", rule="core/no-pods")
-    elif pods.takes_turns(place.job) and topologies.pods_of(job) > 1:
+    elif pods.takes_turns(place.raw_job) and topologies.pods_of(job) > 1:
         message = (
             f"only {together} of these pods run at once, so they cannot all be nodes of one training, and Muster set "
             f"no rendezvous; set completions and parallelism to the number of nodes"

@@ -30,18 +30,18 @@ def check(job: Job) -> Iterator[Finding]:
 
 def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Warn where a sidecar holds the devices that the launching container has not."""
-    if not topologies.read_topology(job).on_cpu or topologies.sees_others(place.container):
+    if not topologies.read_topology(job).on_cpu or topologies.sees_others(place.raw):
         return
-    own = place.container.get("name")
-    for other in place.pod_spec.get("initContainers") or ():
-        if other.get("restartPolicy") != "Always" and containers.holds_devices(other, place.pod_spec):
+    own = place.raw.get("name")
+    for other in place.raw_pod.get("initContainers") or ():
+        if other.get("restartPolicy") != "Always" and containers.holds_devices(other, place.raw_pod):
             message = (
                 f"this init container holds devices, which the pod keeps when it has ended, and {own} asks for none "
                 f"and would see none; ask for them in {own}"
             )
             yield warning(_field(job, place), other.get("name"), message, rule="core/neighbour-devices")
     for other in _others(place):
-        if containers.holds_devices(other, place.pod_spec) and containers.is_aside(other, job.identify):
+        if containers.holds_devices(other, place.raw_pod) and containers.is_aside(other, job.identify):
             message = (
                 f"this container holds the devices of the pod, and {own} asks for none and would see none; move them "
                 f"to {own}"
@@ -51,11 +51,11 @@ def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
 
 def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Warn about launches in other containers, which nobody tells how many nodes there are."""
-    own, nodes = place.container.get("name"), topologies.pods_of(job)
-    if containers.program(place.container, job.identify).kind < Kind.LAUNCHER:
+    own, nodes = place.raw.get("name"), topologies.pods_of(job)
+    if containers.program(place.raw, job.identify).kind < Kind.LAUNCHER:
         return
-    for position, other in enumerate(place.pod_spec.get("containers") or ()):
-        if other is place.container or containers.program(other, job.identify).kind < Kind.LAUNCHER:
+    for position, other in enumerate(place.raw_pod.get("containers") or ()):
+        if other is place.raw or containers.program(other, job.identify).kind < Kind.LAUNCHER:
             continue
         report, message = note, f"launches too, beside {own}, and Muster did not check it; check it as a job of its own"
         if nodes > 1 and not parts.is_apart(str(other.get("name", ""))) and not _meets(other):
@@ -74,11 +74,11 @@ def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:
 
 def _servers(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Tell of servers in other containers, whose flags nobody checks."""
-    for position, other in enumerate(place.pod_spec.get("containers") or ()):
-        if other is place.container or containers.program(other, job.identify).kind is not Kind.SERVER:
+    for position, other in enumerate(place.raw_pod.get("containers") or ()):
+        if other is place.raw or containers.program(other, job.identify).kind is not Kind.SERVER:
             continue
         message = (
-            f"is a server beside {place.container.get('name')}, and its flags were not checked; check it as a JobSet "
+            f"is a server beside {place.raw.get('name')}, and its flags were not checked; check it as a JobSet "
             "labelled vllm"
         )
         where = "spec.runtimeRef.name"
@@ -93,10 +93,10 @@ def _endless(job: Job, place: pods.Place) -> Iterator[Finding]:
     A pod has succeeded when all of its containers have (kubernetes `pkg/kubelet/kubelet_pods.go` getPhase). One
     that shares the processes of the pod may be ended by the training itself.
     """
-    if place.pod_spec.get("shareProcessNamespace") is True or not _is_read(place.container):
+    if place.raw_pod.get("shareProcessNamespace") is True or not _is_read(place.raw):
         return
-    for position, other in enumerate(place.pod_spec.get("containers") or ()):
-        if other is not place.container and endless.of_job(job).never_ends(other):
+    for position, other in enumerate(place.raw_pod.get("containers") or ()):
+        if other is not place.raw and endless.of_job(job).never_ends(other):
             message = (
                 "waits for ever, and a pod has ended only when all of its containers have, so the job never completes "
                 "and keeps its devices; make it an init container with restartPolicy: Always"
@@ -124,8 +124,8 @@ _MEETING = _MEETING_ENV | addresses.OPTIONS | {"nnodes", "standalone", "num_mach
 
 
 def _others(place: pods.Place) -> Iterator[pods.Container]:
-    for each in place.pod_spec.get("containers") or ():
-        if each is not place.container:
+    for each in place.raw_pod.get("containers") or ():
+        if each is not place.raw:
             yield each
 
 

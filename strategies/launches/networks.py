@@ -39,7 +39,7 @@ def check(job: Job) -> Iterator[Finding]:
 
 def _resolver(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Yield what is wrong with the resolver of a pod that asks for the name of another."""
-    spec = place.pod_spec
+    spec = place.raw_pod
     policy, on_host = spec.get("dnsPolicy") or "ClusterFirst", spec.get("hostNetwork") is True
     if policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not on_host):
         return
@@ -176,6 +176,6 @@ were measured: Gloo stops with `Unable to find address for: ^lo` and takes a pre
 
 def _field(job: Job, site: Site, name: str) -> str:
     """Return where the variable is written: on the job, else on its runtime."""
-    if job.kind == "TrainJob" and all(entry.get("name") != name for entry in job.trainer.get("env") or ()):
+    if job.kind == "TrainJob" and all(entry.get("name") != name for entry in job.raw_trainer.get("env") or ()):
         return "spec.runtimeRef.name"
     return f"{site.place}.env[{name}]"

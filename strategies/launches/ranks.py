@@ -54,7 +54,7 @@ def find_rank(job: Job) -> Source | None:
     """
     world = job.world
     if len(world) < 2:  # one alone
-        return _rank(_shape(world[0].job), 0, (0, 0)) if world else None
+        return _rank(_shape(world[0].raw_job), 0, (0, 0)) if world else None
     every = _all_ranks(_shapes(job), [int(place.job_path[-1]) for place in world])
     return every[job.part] if every else None
 
@@ -67,16 +67,16 @@ def are_given(job: Job) -> bool:
 def are_shared(job: Job) -> bool:
     """Whether a rank that the command line or the env of `job.container` gives is that of other nodes too."""
     place = job.container
-    if job.kind == "TrainJob" or place is None or pods.replicas(place.job) * pods.at_once(place.job) != 1:
+    if job.kind == "TrainJob" or place is None or pods.replicas(place.raw_job) * pods.at_once(place.raw_job) != 1:
         return True
     return len(job.world) > 1 and _all_given(job).count(_given(job)) > 1
 
 
 def is_a_sweep(place: Place, launch: Launch) -> bool:
     """Whether each Job of a replicated job is a training of its own, with a torchrun alone in a pod told its index."""
-    if "standalone" not in launch.values or pods.replicas(place.job) < 2 or pods.at_once(place.job) != 1:
+    if "standalone" not in launch.values or pods.replicas(place.raw_job) < 2 or pods.at_once(place.raw_job) != 1:
         return False
-    sources = ((entry.get("valueFrom") or {}).get("fieldRef") or {} for entry in place.container.get("env") or ())
+    sources = ((entry.get("valueFrom") or {}).get("fieldRef") or {} for entry in place.raw.get("env") or ())
     return any(source.get("fieldPath") in _INDEXES for source in sources)
 
 
@@ -93,7 +93,7 @@ def find_clash(job: Job, path: str) -> str:
     place, found = job.container, _KEY.fullmatch(path)
     if place is None or found is None:
         return ""
-    jobs, each = pods.replicas(place.job), pods.at_once(place.job)
+    jobs, each = pods.replicas(place.raw_job), pods.at_once(place.raw_job)
     if job.kind == "TrainJob":
         jobs, each = 1, topologies.pods_of(job)
     if found[1] in _CONSTANT and jobs * each > 1:
@@ -136,7 +136,7 @@ def _all_given(job: Job) -> tuple[str, ...]:
 @once_for_part
 def _given(job: Job) -> str:
     """Return the rank that the container is given, "" for none; the text of one that is read from elsewhere."""
-    container: pods.Container = job.container.container if job.container else {}
+    container: pods.Container = job.container.raw if job.container else {}
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     entries = (pods.find_env(container.get("env"), name) for name in _GIVEN)
     found = (str(entry.get("value", entry.get("valueFrom"))) for entry in entries if entry is not None)

@@ -40,7 +40,7 @@ def left_as_written(job: Job, site: Site, launch: Launch) -> Iterator[Left]:
     """Yield the variables that a launch reads, and whose value stays as it is written."""
     read = () if launch.cleared else _READ.get(launch.launcher, ())
     named = [name for name in read if "$(" in (site.values.get(name) or "") and name not in launch.env]
-    if not named or (job.container is not None and job.container.container.get("envFrom")):
+    if not named or (job.container is not None and job.container.raw.get("envFrom")):
         return
     first: dict[str, int] = {}
     for index, entry in enumerate(site.env):

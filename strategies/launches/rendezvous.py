@@ -44,7 +44,7 @@ def choose(job: Job, launch: Launch) -> Choice:
     annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
     if annotated is not None and annotated[0] in ("static", "c10d"):
         return Choice("c10d" if annotated[0] == "c10d" else "static", f"{annotated[1]} {names.RENDEZVOUS_ANNOTATION}")
-    env = job.container.container.get("env") if job.container else None
+    env = job.container.raw.get("env") if job.container else None
     backend = launch.values.get("rdzv_backend") or pods.env_value(env, names.PET_RDZV_BACKEND)
     if backend:
         return Choice("c10d" if backend == "c10d" else "static", f"the job's own backend {backend}")
@@ -73,12 +73,12 @@ def _of_several(job: Job, launch: Launch) -> Choice | None:
 
 def _is_named(job: Job) -> bool:
     """Whether the pod at which the others meet has a DNS name, as only one with an index has."""
-    return not job.world or job.world[0].job["template"]["spec"].get("completionMode") in (None, "Indexed")
+    return not job.world or job.world[0].raw_job["template"]["spec"].get("completionMode") in (None, "Indexed")
 
 
 def _spans(job: Job, launch: Launch) -> bool:
     """Whether torchrun starts the processes, as far as can be seen; it needs no rank under c10d."""
-    own = job.container.container if job.container else {}
+    own = job.container.raw if job.container else {}
     program = job.identify([*(own.get("command") or ()), *(own.get("args") or ())])
     unread = program.kind is Kind.UNKNOWN and launch.launcher in (Launcher.SHELL, Launcher.OTHER, Launcher.NONE)
     return launch.starts_torchrun or program.launcher in ("torchrun", "tune") or unread
@@ -149,7 +149,7 @@ def _pet(
     rank: _Rank | None,
 ) -> Iterator[_Wanted]:
     """Give a JobSet the PET_* env that Trainer did not set."""
-    env = place.container.get("env")
+    env = place.raw.get("env")
     if job.owner is not None and pods.find_env(env, names.PET_NNODES) is not None:
         return
     reason = "torchrun reads its topology from PET_* variables, and this one was not set"
@@ -188,7 +188,7 @@ def _kind(
         ]
         yield from ((entry, reason) for entry in entries if _flag(entry) not in launch.values)
         return
-    written = pods.env_value(place.container.get("env"), names.PET_MASTER_ADDR)
+    written = pods.env_value(place.raw.get("env"), names.PET_MASTER_ADDR)
     trainers = f"{job.name}-{names.CONTAINER_NODE}-0-0.{job.name}"  # Trainer ignores the subdomain and other job names
     if written == trainers != coordinator.host and not {"rdzv_endpoint", "master_addr"} & set(launch.values):
         reason = f"PET_MASTER_ADDR is {written}, and the coordinator of this JobSet has another name"

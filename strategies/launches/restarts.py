@@ -74,12 +74,12 @@ def _setting(launch: Launch, values: Mapping[str, str | None], option: str) -> s
 
 def _restarts(place: pods.Place) -> Iterator[_Restart]:
     """Yield where a replicated job writes that one pod starts again: place inside it, value, and what starts again."""
-    spec = place.job["template"]["spec"]
+    spec = place.raw_job["template"]["spec"]
     inside, limit = ("template", "spec"), spec.get("backoffLimit")
     policy, limit_of_one = spec.get("podFailurePolicy") or {}, spec.get("backoffLimitPerIndex")
     rules = [each for each in policy.get("rules") or () if isinstance(each, dict)]
     ends = any(each.get("action") == "FailJob" and _is_every_failure(each.get("onExitCodes")) for each in rules)
-    if place.pod_spec.get("restartPolicy") == "OnFailure" and limit != 0:
+    if place.raw_pod.get("restartPolicy") == "OnFailure" and limit != 0:
         yield (*inside, "template", "spec", "restartPolicy"), "OnFailure", "a container that fails"
     elif limit_of_one is not None and not (limit_of_one == 0 and spec.get("maxFailedIndexes") == 0):
         yield (*inside, "backoffLimitPerIndex"), limit_of_one, "the pod of one index"

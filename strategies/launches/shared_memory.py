@@ -74,10 +74,10 @@ def _loads(launch: Launch) -> bool:
 
 def room(place: pods.Place) -> int | None:
     """Return the bytes that fit into /dev/shm of a container; None for those of a machine, or where not known."""
-    mounted, volumes = map(loose.mappings, (place.container.get("volumeMounts"), place.pod_spec.get("volumes")))
+    mounted, volumes = map(loose.mappings, (place.raw.get("volumeMounts"), place.raw_pod.get("volumes")))
     mount = mounts.holding(_PLACE, mounted)
     if mount is None:
-        return None if place.pod_spec.get("hostIPC") is True else _ITSELF
+        return None if place.raw_pod.get("hostIPC") is True else _ITSELF
     folder = next((each.get("emptyDir") for each in volumes if each.get("name") == mount.get("name")), None)
     size = quantities.count(folder.get("sizeLimit")) if isinstance(folder, dict) else 0
     return size if size > 0 else None

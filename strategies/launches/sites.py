@@ -132,15 +132,15 @@ def _of_jobset(job: Job) -> Site | None:
     place = job.container
     if place is None:
         return None
-    own = place.container
+    own = place.raw
     command, args = tuple(own.get("command") or ()), tuple(own.get("args") or ())
     env = environments.known(own.get("env") or (), own.get("name"), own.get("resources") or {})
     return Site(command, args, bool(command), place.path, job.document, env)
 
 
 def _of_trainjob(job: Job) -> Site:
-    place, trainer = job.container, job.trainer
-    runtimes: Container = place.container if place else {}
+    place, trainer = job.container, job.raw_trainer
+    runtimes: Container = place.raw if place else {}
     command, args = trainer.get("command"), trainer.get("args")
     resources = merge_resources(runtimes.get("resources") or {}, trainer.get("resourcesPerNode"), job.runtime)
     env = (*(runtimes.get("env") or ()), *(trainer.get("env") or ()))

@@ -87,7 +87,7 @@ def _root(job: Job, site: Site, launch: Launch, report: Callable[..., Finding]) 
     place, program = job.container, launches.program(launch.head[0]) if launch.head else ""
     if place is None or program not in _OPEN_MPI or "allow_run_as_root" in launch.values:
         return
-    contexts = [each.get("securityContext") for each in (place.container, place.pod_spec)]
+    contexts = [each.get("securityContext") for each in (place.raw, place.raw_pod)]
     user = next((each["runAsUser"] for each in contexts if isinstance(each, dict) and "runAsUser" in each), None)
     allowed = {name: launch.env.get(name) or pods.env_value(site.env, name) for name in _AS_ROOT}
     if user == 0 and any(value != "1" for value in allowed.values()):
@@ -100,17 +100,17 @@ _AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 def _hosts(job: Job, policy: Mapping[str, Any]) -> _Hosts:
     nodes = max(topologies.pods_of(job), 1)
-    lines = nodes if job.trainer.get("numNodes") is not None else _workers(job)
+    lines = nodes if job.raw_trainer.get("numNodes") is not None else _workers(job)
     if policy.get("runLauncherAsNode"):
         # The launcher is one of the nodes that the job names, and there is at least one other.
-        lines = max(nodes, 2) if job.trainer.get("numNodes") is not None else lines + 1
+        lines = max(nodes, 2) if job.raw_trainer.get("numNodes") is not None else lines + 1
     gpus = _gpus(job) if policy.get("runLauncherAsNode") else _gpus_of_workers(job)
     return _Hosts(lines, _per_node(job, policy.get("numProcPerNode")), nodes, gpus)
 
 
 def _workers(job: Job) -> int:
     """Return the pods of the runtime's replicated job `node`, whose number a job without numNodes leaves as it is."""
-    made = (each.job for each in templates.list_templates(job) if each.job.get("name") == names.CONTAINER_NODE)
+    made = (each.raw for each in templates.list_templates(job) if each.raw.get("name") == names.CONTAINER_NODE)
     return sum(map(pods.at_once, made)) or 1
 
 
@@ -223,7 +223,7 @@ def _named_hosts(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
 
 def _is_mounted(job: Job) -> bool:
     """Whether a volume may bring the file that deepspeed reads by default."""
-    container = job.container.container if job.container is not None else {}
+    container = job.container.raw if job.container is not None else {}
     mounts: Any = container.get("volumeMounts") or ()
     return any(str(each.get("mountPath", "")).startswith(_JOB) for each in mounts)
 
@@ -249,8 +249,8 @@ def _gpus(job: Job) -> int:
 def _gpus_of_workers(job: Job) -> int:
     """Return the GPUs of the nodes of a runtime whose launcher is none of them; only the runtime gives them some."""
     for template in templates.list_templates(job):
-        for container in template.spec.get("containers") or ():
-            if template.job.get("name") == container.get("name") == names.CONTAINER_NODE:
+        for container in template.raw_spec.get("containers") or ():
+            if template.raw.get("name") == container.get("name") == names.CONTAINER_NODE:
                 asked: Any = container.get("resources") or {}
                 return devices.gpus(asked)
     return 0
@@ -258,7 +258,7 @@ def _gpus_of_workers(job: Job) -> int:
 
 def _misplaced(job: Job, hosts: _Hosts) -> Iterator[Finding]:
     """Report GPUs that Trainer gives to the launcher alone (`pkg/runtime/core/trainingruntime.go` newRuntimeInfo)."""
-    asked = devices.gpus(job.trainer.get("resourcesPerNode") or {})
+    asked = devices.gpus(job.raw_trainer.get("resourcesPerNode") or {})
     if asked and not hosts.gpus:
         message = (
             "Trainer gives it to the launcher alone, which is not a node of this runtime, so that the nodes have no "
@@ -269,11 +269,11 @@ def _misplaced(job: Job, hosts: _Hosts) -> Iterator[Finding]:
 
 def _per_node(job: Job, written: object) -> int:
     """Return the slots of one node: those of the job, else of the runtime, where 1 stands for the number of GPUs."""
-    own = job.trainer.get("numProcPerNode")
+    own = job.raw_trainer.get("numProcPerNode")
     if own is not None:
         return own
     if type(written) is int and written != 1:
         return written
-    inherited = (job.container.container.get("resources") or {}) if job.container is not None else {}
-    override = job.trainer.get("resourcesPerNode")
+    inherited = (job.container.raw.get("resources") or {}) if job.container is not None else {}
+    override = job.raw_trainer.get("resourcesPerNode")
     return resources.count_gpus(inherited if override is None else override) or 1

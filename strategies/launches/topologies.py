@@ -174,7 +174,7 @@ def sees_others(container: pods.Container) -> bool:
 def pods_of(job: Job) -> int:
     """Return the number of pods that train at once, whatever number of nodes their launch names."""
     if job.kind == "TrainJob":
-        written, policy = job.trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
+        written, policy = job.raw_trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
         return (policy.get("numNodes") or 1) if written is None else written
     return max(1, sum(pods_of_parts(job) if len(job.world) > 1 else map(_pods, job.world)))
 
@@ -182,7 +182,7 @@ def pods_of(job: Job) -> int:
 def pods_of_replicated_job(job: Job, replicated: Mapping[str, Any]) -> int:
     """Return the pods of a replicated job that exist at once; those of a TrainJob are as many as Trainer makes."""
     if job.kind == "TrainJob":
-        return ml_policies.count(job.runtime.ml_policy if job.runtime else {}, replicated, job.trainer)
+        return ml_policies.count(job.runtime.ml_policy if job.runtime else {}, replicated, job.raw_trainer)
     return pods.replicas(replicated) * pods.at_once(replicated)
 
 
@@ -193,26 +193,26 @@ def pods_of_parts(job: Job) -> tuple[int, ...]:
 
 
 def _pods(place: pods.Place) -> int:
-    return pods.replicas(place.job) * pods.at_once(place.job)
+    return pods.replicas(place.raw_job) * pods.at_once(place.raw_job)
 
 
 def take_turns(job: Job) -> bool:
     """Whether some pods of the training start only when others of the same Job have ended."""
-    return any(pods.takes_turns(place.job) for place in job.world)
+    return any(pods.takes_turns(place.raw_job) for place in job.world)
 
 
 def trainer_processes(job: Job) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE for this TrainJob: a number, or `AUTO`."""
-    counted = resources.count_processes(job.trainer, _resources(job), job.runtime)
+    counted = resources.count_processes(job.raw_trainer, _resources(job), job.runtime)
     uncounted = (
         counted == resources.AUTO and claims_of(job) and not devices.gpus(_asked(job)) and not _claimed_gpus(job)
     )
-    return resources.count_cpus(_asked(job)) if uncounted and job.trainer.get("numProcPerNode") is None else counted
+    return resources.count_cpus(_asked(job)) if uncounted and job.raw_trainer.get("numProcPerNode") is None else counted
 
 
 def claims_of(job: Job) -> Sequence[Mapping[str, Any]]:
     """Return `resourceClaimsPerNode` of a TrainJob: entries of each training pod's `resourceClaims`."""
-    return job.trainer.get("resourceClaimsPerNode") or () if job.kind == "TrainJob" else ()
+    return job.raw_trainer.get("resourceClaimsPerNode") or () if job.kind == "TrainJob" else ()
 
 
 def _claimed_gpus(job: Job) -> bool:
@@ -226,7 +226,7 @@ def _claimed_gpus(job: Job) -> bool:
 
 
 def _asked(job: Job) -> pods.ResourceRequirements:
-    override = job.trainer.get("resourcesPerNode")
+    override = job.raw_trainer.get("resourcesPerNode")
     return _resources(job) if override is None else override
 
 
@@ -237,9 +237,9 @@ def trainer_gpus(job: Job) -> int:
 
 
 def _of_trainjob(job: Job) -> Topology:
-    trainer, place = job.trainer, job.container
+    trainer, place = job.raw_trainer, job.container
     merged = resources.merge_resources(_resources(job), trainer.get("resourcesPerNode"), job.runtime)
-    claims = (place.pod_spec.get("resourceClaims") or ()) if place else ()
+    claims = (place.raw_pod.get("resourceClaims") or ()) if place else ()
     if own := claims_of(job):
         claims = [*claims, *own]
         used = [*(merged.get("claims") or ()), *({"name": str(each.get("name"))} for each in own)]
@@ -253,7 +253,7 @@ def _of_trainjob(job: Job) -> Topology:
 
 
 def _resources(job: Job) -> pods.ResourceRequirements:
-    return (job.container.container.get("resources") or {}) if job.container else {}
+    return (job.container.raw.get("resources") or {}) if job.container else {}
 
 
 def _of_jobset(job: Job) -> Topology:
@@ -271,7 +271,7 @@ def _of_jobset(job: Job) -> Topology:
 
 @once_for_part
 def _of_pod(job: Job) -> devices.Devices:
-    claims = (job.container.pod_spec.get("resourceClaims") or ()) if job.container else ()
+    claims = (job.container.raw_pod.get("resourceClaims") or ()) if job.container else ()
     return _devices_of(job, _resources(job), claims)
 
 
@@ -292,8 +292,8 @@ def _own_devices(job: Job) -> devices.Devices | None:
 
 def own_devices(job: Job, place: pods.Place) -> devices.Devices:
     """Return the devices that a container asks for itself, as the documents are, without claims that are planned."""
-    own = place.container.get("resources") or {}
-    return devices.seen(own, place.pod_spec.get("resourceClaims") or (), job.claim_devices)
+    own = place.raw.get("resources") or {}
+    return devices.seen(own, place.raw_pod.get("resourceClaims") or (), job.claim_devices)
 
 
 def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence[Mapping[str, Any]]) -> devices.Devices:
@@ -334,7 +334,7 @@ def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence
 
 def _counts(place: pods.Place) -> tuple[str, str]:
     """Return the texts of PET_NNODES and PET_NPROC_PER_NODE, "" for one that is missing."""
-    env = place.container.get("env")
+    env = place.raw.get("env")
     return _written(env, names.PET_NNODES), _written(env, names.PET_NPROC_PER_NODE)
 
 

@@ -38,7 +38,7 @@ def check(job: Job) -> Iterator[Finding]:
         return
     if runtime.ml_policy.get("mpi") is not None and topologies.pods_of(job) > 1:
         return
-    site = sites.find_site(job) if not job.container.container.get("envFrom") else None  # it may hold PET_*
+    site = sites.find_site(job) if not job.container.raw.get("envFrom") else None  # it may hold PET_*
     if site is None or not any(each.launcher in _JUDGED for each in site.reading.launches):
         return
     apart = all("standalone" in each.values for each in site.reading.launches)  # each node may train its own

@@ -91,6 +91,6 @@ def _on_cpu(job: Job) -> str:
 def _field(job: Job, site: Site, launch: Launch, name: str) -> str:
     if name in launch.env:
         return site.locate_option(launch, "")
-    if job.kind == "TrainJob" and pods.find_env(job.trainer.get("env"), name) is None:
+    if job.kind == "TrainJob" and pods.find_env(job.raw_trainer.get("env"), name) is None:
         return "spec.runtimeRef.name"
     return f"{site.place}.env[{name}]"

@@ -89,7 +89,7 @@ class Seen:
         """Return the field path of a variable."""
         if self.job.kind == "JobSet":
             return f"{self.site.place}.env[{name}]"
-        own = pods.find_env(self.job.trainer.get("env"), name) is not None
+        own = pods.find_env(self.job.raw_trainer.get("env"), name) is not None
         return f"spec.trainer.env[{name}]" if own else "spec.runtimeRef.name"
 
     def setting(self, launch: Launch, option: str) -> Written | None:
@@ -117,7 +117,7 @@ class Seen:
 
     def defaulted(self, text: str) -> str:
         """Take the defaults of variables that nothing sets; see `muster.strategies.launches.expansions`."""
-        if "${" not in text or self.place.container.get("envFrom"):
+        if "${" not in text or self.place.raw.get("envFrom"):
             return text
         every = {name: self.variable(None, name) for name in self.site.variables if name is not None}
         env = {name: value.text if value is not None else None for name, value in every.items()}
@@ -155,7 +155,7 @@ class Seen:
         found = _SHIFTED.fullmatch(text) if "$((" in text else None
         if found is None or len(self.site.reading.launches) > 1:
             return ""
-        several = self.job.kind == "JobSet" and (len(self.job.world) > 1 or pods.replicas(self.place.job) > 1)
+        several = self.job.kind == "JobSet" and (len(self.job.world) > 1 or pods.replicas(self.place.raw_job) > 1)
         return "" if several else found[1] or found[2]
 
     def is_a_name(self, text: str) -> bool:

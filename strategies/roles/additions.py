@@ -29,7 +29,7 @@ def enforce(job: Job, changes: Changes) -> None:
     for request in requests.list_requests(job):
         _measure(job, changes, request)
     for template in list_templates(job) if job.roles else ():
-        if template.spec:
+        if template.raw_spec:
             _place(job, changes, template)
 
 

@@ -30,7 +30,7 @@ def add(changes: Changes, template: Template, memory: str, because: str) -> None
         because: where the amount comes from, for the reason.
     """
     main = template.main
-    if main is None or _asked(template.spec) is not None or _asked(main[1]) is not None:
+    if main is None or _asked(template.raw_spec) is not None or _asked(main[1]) is not None:
         return
     path = (*main[0], "resources", "requests", _MEMORY)
     changes.set(path, memory, rule="roles/memory", reason=f"this is the host memory of one pod, set by {because}")
@@ -38,7 +38,7 @@ def add(changes: Changes, template: Template, memory: str, because: str) -> None
 
 def planned(template: Template, memory: str | None) -> int:
     """Return the bytes that a pod asks for once `add` has added `memory`; None adds nothing."""
-    spec, main = template.spec, template.main
+    spec, main = template.raw_spec, template.main
     wants = memory is not None and main is not None and _asked(spec) is None and _asked(main[1]) is None
     return request(spec) + (quantities.count(memory) if wants else 0)
 

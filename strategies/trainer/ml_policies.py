@@ -113,17 +113,17 @@ def _is_had(runtime: Runtime, plugin: _Plugin, trainer: Trainer, member: str) ->
     if place is None or member == "numProcPerNode":
         return False
     if member == "numNodes":
-        return not plugin.tells and written == count(runtime.ml_policy, place.job, trainer)
+        return not plugin.tells and written == count(runtime.ml_policy, place.raw_job, trainer)
     if member == "env":
-        return all(each in (place.container.get("env") or ()) for each in trainer.get("env") or ())
-    return _adds_nothing(runtime, trainer) if member == "resourcesPerNode" else written == place.container.get(member)
+        return all(each in (place.raw.get("env") or ()) for each in trainer.get("env") or ())
+    return _adds_nothing(runtime, trainer) if member == "resourcesPerNode" else written == place.raw.get(member)
 
 
 def _adds_nothing(runtime: Runtime, trainer: Trainer) -> bool:
     """Whether a container that could be meant asks for all of `resourcesPerNode` already."""
     override: Any = trainer.get("resourcesPerNode") or {}
     for place in pods.places(runtime.document, ("spec", "template", "spec")):
-        own: Any = place.container.get("resources") or {}
+        own: Any = place.raw.get("resources") or {}
         if all((override.get(part) or {}).items() <= (own.get(part) or {}).items() for part in ("limits", "requests")):
             return True
     return False

@@ -46,7 +46,7 @@ def effective(trainjob: Mapping[str, Any], runtime: Runtime | None) -> Trainer:
     policy = runtime.processes if runtime is not None and written is None else None
     if policy is None and written is None:
         return trainer
-    inherited = runtime.trainer.container.get("resources") if runtime is not None and runtime.trainer else None
+    inherited = runtime.trainer.raw.get("resources") if runtime is not None and runtime.trainer else None
     found = written if policy is None else policy
     if found == _CPU and runtime is not None:
         found = count_processes(trainer, inherited or {}, runtime)

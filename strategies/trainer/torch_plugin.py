@@ -77,7 +77,7 @@ def _resources(trainer: trainjobs.Trainer, runtime: Runtime) -> pods.ResourceReq
 
 
 def _runtime_resources(runtime: Runtime) -> pods.ResourceRequirements:
-    return (runtime.trainer.container.get("resources") or {}) if runtime.trainer else {}
+    return (runtime.trainer.raw.get("resources") or {}) if runtime.trainer else {}
 
 
 def _workers(nodes: int, processes: str) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ def _tune_command(trainer: trainjobs.Trainer, runtime: Runtime, size: tuple[int,
     several = nodes > 1 or (gpus > 1 if explicit is None else explicit > 1)
     several = several or (tunes == "nothing" and explicit != 1)
     place = runtime.trainer
-    inherited = (place.container.get("command") or ()) if place else ()
+    inherited = (place.raw.get("command") or ()) if place else ()
     kept = recipes.IMMUTABLE if tunes != "nothing" else recipes.IMMUTABLE - {"tokenizer.merges_file"}
     paths = [word for word in inherited if word.partition("=")[0] in kept]
     return ["tune", "run", *([endpoint] if several else []), recipe.name, "--config", recipe.config, *paths]

@@ -262,10 +262,8 @@ def test_a_variable_that_muster_writes_is_not_read_in_words_once_it_is_there(var
 def _written(document, *cluster):
     decision = admissions.decide(document, *cluster)
     for place in (*pods.places(decision.document, ("spec",)),):
-        before = {
-            each["name"] for each in pods.place(document, place.job_path, place.path[-1]).container.get("env", ())
-        }
-        yield from (each["name"] for each in place.container.get("env", ()) if each["name"] not in before)
+        before = {each.name for each in pods.place(document, place.job_path, place.path[-1]).container.env}
+        yield from (each.name for each in place.container.env if each.name not in before)
 
 
 def test_each_variable_that_muster_writes_is_known_as_one():

@@ -93,13 +93,13 @@ class LooksAtSuspend(Acme):
 
 class ReplacesPrograms(Acme):
     def enforce_command(self, job, changes):
-        if job.kind == "TrainJob" and job.trainer.get("command"):
+        if job.kind == "TrainJob" and job.trainer.command:
             changes.set(COMMAND, ["acme", "train", "--nodes"], **WHY)
 
 
 class ReplacesVariables(Acme):
     def enforce_rendezvous(self, job, changes):
-        if job.kind == "TrainJob" and job.trainer.get("env"):
+        if job.kind == "TrainJob" and job.trainer.env:
             changes.set((*ENV, 0, "value"), "2", **WHY)
 
 
@@ -123,8 +123,8 @@ class RefusesItsOwn(Acme):
 
 class QuotesASecret(Acme):
     def validate(self, job):
-        for entry in job.trainer.get("env") or ():
-            yield warning("spec.trainer.env", entry.get("value"), "is a variable that acme ignores", rule="acme/env")
+        for entry in job.trainer.env:
+            yield warning("spec.trainer.env", entry.value, "is a variable that acme ignores", rule="acme/env")
 
 
 class SaysWhatItLikes(Acme):
@@ -134,7 +134,7 @@ class SaysWhatItLikes(Acme):
 
 class ComparesEachWithEach(Acme):
     def validate(self, job):
-        words = [str(each) for each in job.trainer.get("args") or ()]
+        words = job.trainer.args or ()
         for one, other in itertools.product(words, words):
             if one.startswith(other) and one != other and one.strip(other) == "=":
                 yield warning("spec", None, "is there twice, which acme does not take", rule="acme/twice")

@@ -258,11 +258,11 @@ ANCESTOR, ROLE = {jobs.ANCESTOR: "trainer"}, {"muster.dev/role": "trainer"}
 )
 def test_the_training_container_is_found_by_trainers_rule_first(wanted, found):
     place = pods.trainer(make_jobs(*wanted), ("spec",))
-    assert (place and (place.job_name, place.container["name"])) == found
+    assert (place and (place.job_name, place.container.name)) == found
     if place:
         document = make_jobs(*wanted)
-        assert paths.lookup(document, place.path) == place.container
-        assert paths.lookup(document, place.pod_path) == place.pod_spec
+        assert paths.lookup(document, place.path) == place.raw
+        assert paths.lookup(document, place.pod_path) == place.raw_pod
 
 
 def test_later_env_entries_win_and_references_have_no_plain_value():

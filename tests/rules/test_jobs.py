@@ -58,14 +58,14 @@ def test_a_name_that_the_api_server_has_yet_to_make_is_not_known(metadata, name)
 
 
 def test_the_trainer_section_of_a_jobset_is_that_of_its_trainjob():
-    assert make_job().trainer == {"numNodes": 3}
-    assert make_job(kind="TrainJob").trainer == {}
+    assert make_job().trainer == model.Trainer(num_nodes=3)
+    assert make_job(kind="TrainJob").trainer == model.Trainer()
 
 
 def test_container_and_network_are_the_jobsets_own_or_those_of_the_trainjobs_runtime():
-    assert make_job().container.container["name"] == "server"
+    assert make_job().container.container.name == "server"
     assert make_job().network == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
-    assert make_job(kind="TrainJob").container.container["name"] == "node"
+    assert make_job(kind="TrainJob").container.container.name == "node"
     assert make_job(kind="TrainJob").network == {"subdomain": "meet"}
 
 

@@ -76,7 +76,7 @@ def test_a_patch_is_told_as_what_the_runtime_would_be_told_with_the_patch_in_it(
     plain = jobs.make_trainjob(runtime=name, numNodes=2)
     patched, found = findings(trainjob, runtime)
     whole, wanted = findings(plain, merged(runtime, trainjob))
-    assert [each.spec for each in list_templates(patched)] == [each.spec for each in list_templates(whole)]
+    assert [each.pod for each in list_templates(patched)] == [each.pod for each in list_templates(whole)]
     assert sorted((each.rule, each.severity) for each in found if each.rule != "core/patches") == sorted(
         (each.rule, each.severity) for each in wanted
     )
@@ -112,7 +112,7 @@ def test_node_selectors_and_affinity_are_merged_and_tolerations_replaced():
     pod["affinity"] = {"nodeAffinity": {"preferred": [1]}}
     given = {"nodeSelector": {"b": "2"}, "tolerations": [{"key": "b"}], "affinity": {"nodeAffinity": {"required": {}}}}
     job, _ = findings(jobs.make_trainjob(spec=wrapped("runtimePatches", {"spec": given})), runtime)
-    made = list_templates(job)[index].spec
+    made = list_templates(job)[index].raw_spec
     assert (made["nodeSelector"], made["tolerations"]) == ({"a": "1", "b": "2"}, [{"key": "b"}])
     assert made["affinity"] == {"nodeAffinity": {"preferred": [1], "required": {}}}
 

@@ -207,7 +207,7 @@ def _claim_devices(
         places = [runtime.trainer] if runtime and runtime.trainer else []
     found: dict[tuple[str, str], Mapping[str, Any] | None] = {}
     own = trainjobs.trainer(request.document).get("resourceClaimsPerNode") or () if request.kind == "TrainJob" else ()
-    for claim in (*(each for place in places for each in place.pod_spec.get("resourceClaims") or ()), *own):
+    for claim in (*(each for place in places for each in place.raw_pod.get("resourceClaims") or ()), *own):
         ours = next((profile for profile in profiles.values() if is_of(claim, profile)), None)
         for kind, name in _sources(claim):
             if ours is not None:

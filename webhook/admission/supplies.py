@@ -79,7 +79,7 @@ def find(request: Request, governor: Governor, policy: Policy, cluster: readers.
 def _own(job: Job, policy: Policy) -> Iterator[tuple[str, str]]:
     """Yield kind and name of the claims that the training pods already have."""
     containers = (view.container for view in job.views)
-    for entry in (each for found in containers if found for each in found.pod_spec.get("resourceClaims") or ()):
+    for entry in (each for found in containers if found for each in found.raw_pod.get("resourceClaims") or ()):
         if not any(requests.is_of(entry, profile) for profile in policy.profiles.values()):
             for member, kind in CLAIM_SOURCES.items():
                 if entry.get(member) is not None:

@@ -125,7 +125,7 @@ def _of_parts(document: Mapping[str, Any], serves: str | None) -> str:
     """Return the one framework of the parts that train, or that serve."""
     work = parts.find(document, ("spec",), serves, kinds.identify)
     places = [pods.place(document, *each) for each in work.places]
-    every = {of_container(place.container) for place in places}
+    every = {of_container(place.raw) for place in places}
     return every.pop() if len(every) == 1 else ""
 
 

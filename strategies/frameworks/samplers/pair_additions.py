@@ -66,7 +66,7 @@ def _wishes(pair: Pair) -> Iterator[_Wish]:
 
 def waits(pair: Pair) -> bool:
     """Whether the training starts when its sampler is ready."""
-    entries: Any = pair.node.job.get("dependsOn")
+    entries: Any = pair.node.raw_job.get("dependsOn")
     every = [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, list) else []
     mine = [each for each in every if each.get("name") == pair.sampler.name]
     return any(each.get("status") == "Ready" for each in mine)

@@ -163,7 +163,7 @@ def _leads_to(view: _View) -> Value:
 
 
 def _host(pair: Pair, host: str) -> Value:
-    pod = pair.node.pod_spec
+    pod = pair.node.raw_pod
     roles = tuple(f"{pair.job.name}-{each}-" for each in (pair.sampler.name, pair.node.job_name))
     alone = len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) <= 1
     if host in OWN_POD:
@@ -206,8 +206,8 @@ def _is_downloaded(pair: Pair, *model: str) -> bool:
     """Whether an initializer of the job downloads one of two names to a folder, which the other may be."""
     named = tuple(f"//{each.casefold()}" for each in model if not is_path(each))
     for place in pods.places(pair.jobset, ("spec",)):
-        if pods.labels(place.job).get(names.ANCESTOR_LABEL) == "model-initializer":
-            uri = pods.env_value(place.container.get("env"), "STORAGE_URI") or ""
+        if pods.labels(place.raw_job).get(names.ANCESTOR_LABEL) == "model-initializer":
+            uri = pods.env_value(place.raw.get("env"), "STORAGE_URI") or ""
             if uri.casefold().endswith(named):
                 return True
     return False
@@ -283,8 +283,8 @@ def _is_surely_a_sampler(view: _View) -> bool:
 def _restarts(view: _View) -> bool:
     """Whether a failed trainer starts again beside a sampler that still holds the state of the first one."""
     node = view.pair.node
-    own = node.pod_spec.get("restartPolicy", "OnFailure") != "Never"
-    return own or loose.mapping(loose.mapping(node.job["template"]).get("spec")).get("backoffLimit") != 0
+    own = node.raw_pod.get("restartPolicy", "OnFailure") != "Never"
+    return own or loose.mapping(loose.mapping(node.raw_job["template"]).get("spec")).get("backoffLimit") != 0
 
 
 def _output_apart(view: _View) -> str | None:

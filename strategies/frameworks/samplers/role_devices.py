@@ -17,7 +17,7 @@ __all__ = ["count", "idle_role", "shared_claim", "shared_profile"]
 def count(pair: Pair) -> int | None:
     """Return how many devices the sampler will have once its claims are written; None when unknown, 0 for none."""
     plan = _plan(pair, pair.sampler.place)
-    if plan is None or (pair.sampler.place.container.get("resources") or {}).get("claims"):
+    if plan is None or (pair.sampler.place.raw.get("resources") or {}).get("claims"):
         return topologies.own_devices(pair.job, pair.sampler.place).count
     counts = [use.devices for use in plan.uses]
     known = counts and None not in counts
@@ -51,12 +51,12 @@ def _plan(pair: Pair, place: pods.Place) -> ClaimPlan | None:
     if pair.job.kind == "JobSet":
         return plans.plan_part(pair.job, place.job_path)
     every = plans.plan_claims(pair.job) if pair.job.supply.asked else []
-    return next((plan for plan in every if plan.request.template.job.get("name") == place.job_name), None)
+    return next((plan for plan in every if plan.request.template.raw.get("name") == place.job_name), None)
 
 
 def _claims(place: pods.Place) -> Iterator[str]:
-    used = {each.get("name") for each in (place.container.get("resources") or {}).get("claims") or ()}
-    entries: list[Mapping[str, Any]] = place.pod_spec.get("resourceClaims") or []
+    used = {each.get("name") for each in (place.raw.get("resources") or {}).get("claims") or ()}
+    entries: list[Mapping[str, Any]] = place.raw_pod.get("resourceClaims") or []
     for entry in entries:
         if entry.get("name") in used and isinstance(entry.get("resourceClaimName"), str):
             yield entry["resourceClaimName"]

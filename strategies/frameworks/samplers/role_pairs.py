@@ -103,13 +103,13 @@ class Pair:
 
     @property
     def _has_names(self) -> bool:
-        indexed = self.sampler.place.job["template"]["spec"].get("completionMode") != "NonIndexed"
+        indexed = self.sampler.place.raw_job["template"]["spec"].get("completionMode") != "NonIndexed"
         return indexed and (self.spec.get("network") or {}).get("enableDNSHostnames") is not False
 
     @property
     def is_host_named(self) -> bool:
         """Whether `ENV` will hold the sampler's host name, or one of the author's that may lead to it."""
-        written = pods.env_value(self.node.container.get("env"), ENV)
+        written = pods.env_value(self.node.raw.get("env"), ENV)
         if written is None or "$(" in written or (self.host and f"{written}.".startswith(f"{self.host}.")):
             return True
         another = written in OWN_POD or written.startswith(f"{self.job.name}-")

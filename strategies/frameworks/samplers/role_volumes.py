@@ -73,7 +73,7 @@ def _mount(pair: Pair, place: Place, folder: str) -> _Mount | None:
 
 def _mounts(pair: Pair, place: Place) -> Iterator[_Mount]:
     sources = dict(_sources(pair, place))
-    container: Mapping[str, Any] = place.container
+    container: Mapping[str, Any] = place.raw
     for each in loose.mappings(container.get("volumeMounts")):
         path, name = each.get("mountPath"), each.get("name")
         if isinstance(path, str) and isinstance(name, str):
@@ -87,6 +87,6 @@ def _sources(pair: Pair, place: Place) -> Iterator[tuple[str, tuple[str, str]]]:
         for template in loose.mappings(policy.get("templates")):
             name = str((template.get("metadata") or {}).get("name"))
             yield name, ("volumeClaimPolicies", name)
-    for volume in loose.mappings(place.pod_spec.get("volumes")):
+    for volume in loose.mappings(place.raw_pod.get("volumes")):
         kind = next((each for each in volume if each != "name"), "emptyDir")
         yield str(volume.get("name")), (kind, repr(volume.get(kind)))

@@ -79,7 +79,7 @@ def _server(pair: Pair) -> Iterator[Finding]:
         return
     around = serve_view.Circumstances(
         gpus=role_devices.count(pair),
-        others=topologies.sees_others(pair.sampler.place.container),
+        others=topologies.sees_others(pair.sampler.place.raw),
         own_image=pair.job.kind == "JobSet",
         initialized=True,  # a sampler without a model is told elsewhere
         alone=pair.sampler.bare,

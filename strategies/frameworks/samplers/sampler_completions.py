@@ -83,7 +83,7 @@ def _adapters(pair: Pair) -> Iterator[Flag]:
 
 
 def _tensor_parallel_size(pair: Pair, server: Server) -> int | None:
-    others = topologies.sees_others(pair.sampler.place.container)
+    others = topologies.sees_others(pair.sampler.place.raw)
     gpus = topologies.visible(role_devices.count(pair), server.env, others=others)
     return gpu_shares.missing(server if server.model else _named(pair, server), gpus)
 

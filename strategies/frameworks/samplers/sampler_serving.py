@@ -59,7 +59,7 @@ class Serving:
     @property
     def pods(self) -> int:
         """How many pods it has at once."""
-        return pods.replicas(self.place.job) * pods.at_once(self.place.job)
+        return pods.replicas(self.place.raw_job) * pods.at_once(self.place.raw_job)
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -90,12 +90,12 @@ def read(document: Mapping[str, Any], job_path: paths.Path, identify: Identify) 
     place = pods.place(document, job_path, containers.choose(pod, identify, serves=True, asked=asked) or 0)
     site = _site(document, place)
     labelled = role(job) == "sampler"
-    server, bare, trls = _server(site, str(place.container.get("image") or ""))
+    server, bare, trls = _server(site, str(place.raw.get("image") or ""))
     return Serving(place, site, server, bare, trls, labelled) if labelled or server else None
 
 
 def _site(document: Mapping[str, Any], place: Place) -> Site:
-    own = place.container
+    own = place.raw
     command, args, env = tuple(own.get("command") or ()), tuple(own.get("args") or ()), tuple(own.get("env") or ())
     return Site(command, args, bool(command), place.path, document, env)
 

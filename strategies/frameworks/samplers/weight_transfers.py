@@ -79,7 +79,7 @@ def _mine(pair: Pair) -> str:
 
 def folder(_job: Job, place: pods.Place) -> str:
     """Return the folder for weights that a container names, a reference to what its source says, or ""."""
-    entry = pods.find_env(place.container.get("env"), FOLDER)
+    entry = pods.find_env(place.raw.get("env"), FOLDER)
     return "" if entry is None else str(entry.get("value") or f"$({FOLDER})")
 
 

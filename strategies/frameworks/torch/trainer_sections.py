@@ -46,7 +46,7 @@ def ensure(job: Job, changes: Changes, rule: str) -> None:
 
 def pin(job: Job, changes: Changes, processes: int, *, rule: str, reason: str) -> None:
     """Set `numProcPerNode` of a TrainJob that has none and for which Trainer would count another number."""
-    if not _is_torch(job) or job.trainer.get("numProcPerNode") is not None:
+    if not _is_torch(job) or job.raw_trainer.get("numProcPerNode") is not None:
         return
     if processes > _MOST:
         message = f"{processes} processes are more than this field can hold, so it was not set; ask for fewer devices"
@@ -60,10 +60,10 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
 
     Where Trainer writes `auto`, torchrun counts the devices that it sees, which is right.
     """
-    if not _is_torch(job) or job.trainer.get("numProcPerNode") is not None:
+    if not _is_torch(job) or job.raw_trainer.get("numProcPerNode") is not None:
         return
     topology, counted = topologies.read_topology(job), topologies.trainer_processes(job)
-    override = job.trainer.get("resourcesPerNode")
+    override = job.raw_trainer.get("resourcesPerNode")
     if job.runtime is not None and not job.runtime.version.counts_runtime and override and not override.get("requests"):
         message = f"{job.runtime.version} starts one process on each node where this has no requests; write them too"
         changes.report(warning("spec.trainer.resourcesPerNode", None, message, rule=f"{rule}/processes"))
@@ -95,7 +95,7 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
 def _visible(job: Job, topology: topologies.Topology) -> int | None:
     """Return how many devices of each node its programs see; None where that is not known."""
     site, place, devices = sites.find_site(job), job.container, topology.devices
-    others = place is not None and topologies.sees_others(place.container)
+    others = place is not None and topologies.sees_others(place.raw)
     return topologies.visible(devices.count, site.values if site else {}, others=others, maker=devices.maker)
 
 

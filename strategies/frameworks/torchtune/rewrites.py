@@ -59,7 +59,7 @@ def _is_dataset(word: str) -> bool:
 
 def own(job: Job) -> Launch | None:
     """Return the launch whose recipe the TrainJob names in its args, behind `tune run` or behind no command at all."""
-    command, args = job.trainer.get("command"), job.trainer.get("args") or ()
+    command, args = job.raw_trainer.get("command"), job.raw_trainer.get("args") or ()
     inherited = launches.parse(runtime_command(job))
     if (
         job.kind != "TrainJob"
@@ -81,7 +81,7 @@ def prefer_own(job: Job, changes: Changes, site: sites.Site) -> None:
     Trainer completes exactly `tune run` with a recipe and config, and puts the runtime's args behind the command of a
     job without args.
     """
-    written, trainer = own(job), job.trainer
+    written, trainer = own(job), job.raw_trainer
     if written is not None:
         inherited = kept(runtime_command(job), written.rest, everything=False)
         items = [word for word in inherited if not _has(written.rest, word)]
@@ -177,4 +177,4 @@ def rendezvous(job: Job) -> str:
 def runtime_command(job: Job) -> list[str]:
     """Return the command of the runtime's training container, [] for none."""
     place = job.runtime.trainer if job.runtime else None
-    return list(place.container.get("command") or ()) if place else []
+    return list(place.raw.get("command") or ()) if place else []

@@ -53,7 +53,7 @@ class TorchTuneStrategy(TorchFamily):
         planned = Changes(job.document)
         later = replace(job, changes=planned, memory={})
         TorchTuneStrategy.enforce_command(self, later, planned)
-        own = list(job.trainer.get("args") or ())
+        own = list(job.raw_trainer.get("args") or ())
         for finding in tune_launches.check(later, recipes.IMMUTABLE):
             if finding.severity is Severity.ERROR:
                 mine = finding.value in own
@@ -65,7 +65,7 @@ class TorchTuneStrategy(TorchFamily):
         yield from super().validate(job)
         completed = _is_completed(job)
         if _is_bare(job):
-            said = list(tune_launches.check_arguments(job.trainer.get("args") or ()))
+            said = list(tune_launches.check_arguments(job.raw_trainer.get("args") or ()))
             yield from said or self._written(job)
         else:
             yield from tune_launches.check(job, recipes.IMMUTABLE if completed else frozenset(), rewrites.own(job))
@@ -77,7 +77,11 @@ class TorchTuneStrategy(TorchFamily):
 
 def _complete(job: Job, changes: Changes, site: sites.Site) -> None:
     recipe = _recipe(job)
-    written, inherited, args = job.trainer.get("command"), rewrites.runtime_command(job), job.trainer.get("args") or ()
+    written, inherited, args = (
+        job.raw_trainer.get("command"),
+        rewrites.runtime_command(job),
+        job.raw_trainer.get("args") or (),
+    )
     head = launches.parse(written or inherited or ("tune", "run")).head
     own = rewrites.config_of(args)
     if own:
@@ -99,7 +103,7 @@ def _is_bare(job: Job) -> bool:
     """
     if job.kind != "TrainJob":
         return False
-    command = job.trainer.get("command")
+    command = job.raw_trainer.get("command")
     if rewrites.own(job) is not None:
         return False
     if command:
@@ -113,18 +117,18 @@ def _is_bare(job: Job) -> bool:
 
 
 def _is_completed(job: Job) -> bool:
-    return job.kind == "TrainJob" and _recipe(job).config in (job.trainer.get("command") or ())
+    return job.kind == "TrainJob" and _recipe(job).config in (job.raw_trainer.get("command") or ())
 
 
 def _recipe(job: Job) -> recipes.Recipe:
     """Return the recipe, counting as Trainer will after `pin_processes`."""
     topology = topologies.read_topology(job)
     counted = topologies.trainer_processes(job)
-    explicit = job.trainer.get("numProcPerNode")
+    explicit = job.raw_trainer.get("numProcPerNode")
     if explicit is None and isinstance(counted, int):
         explicit = counted if topology.processes is None else topology.processes
-    gpus = topologies.trainer_gpus(job) if counted == resources.AUTO or job.trainer.get("numProcPerNode") else 0
-    model, args = recipes.model_of(_runtime_name(job)), job.trainer.get("args") or ()
+    gpus = topologies.trainer_gpus(job) if counted == resources.AUTO or job.raw_trainer.get("numProcPerNode") else 0
+    model, args = recipes.model_of(_runtime_name(job)), job.raw_trainer.get("args") or ()
     return recipes.choose(model, topology.nodes, explicit, gpus, args, _tunes(job))
 
 
@@ -137,7 +141,7 @@ def _runtime_name(job: Job) -> str:
 
 
 def _model_findings(job: Job) -> Iterator[Finding]:
-    name, args, topology = _runtime_name(job), job.trainer.get("args") or (), topologies.read_topology(job)
+    name, args, topology = _runtime_name(job), job.raw_trainer.get("args") or (), topologies.read_topology(job)
     model, rule = recipes.model_of(name), "torchtune/model"
     if model not in recipes.MODELS:
         message = f"torchtune has no recipe for model {model!r}; the runtime's name must end in one of {_known_names()}"
@@ -151,13 +155,13 @@ def _model_findings(job: Job) -> Iterator[Finding]:
     recipe = _recipe(job)
     if model == recipes.LLAMA3_3_70B and recipe.single_device:
         message = f"torchtune has no config {recipe.config}, so the job would fail at its start; ask for several GPUs"
-        yield warning("spec.trainer.resourcesPerNode", job.trainer.get("resourcesPerNode"), message, rule=rule)
+        yield warning("spec.trainer.resourcesPerNode", job.raw_trainer.get("resourcesPerNode"), message, rule=rule)
     yield from _qlora_findings(job, model)
 
 
 def _qlora_findings(job: Job, model: str) -> Iterator[Finding]:
     """Judge as Trainer's webhook does: by the number in the job and by GPUs, never by CPUs."""
-    trainer, rule = job.trainer, "torchtune/qlora"
+    trainer, rule = job.raw_trainer, "torchtune/qlora"
     count, args = trainer.get("numProcPerNode"), trainer.get("args") or ()
     nodes, gpus = topologies.read_topology(job).nodes, topologies.trainer_gpus(job)
     recipe = recipes.choose(model, nodes, count, gpus, args, _tunes(job))
@@ -174,7 +178,7 @@ def _qlora_findings(job: Job, model: str) -> Iterator[Finding]:
 
 
 def _immutable_findings(job: Job) -> Iterator[Finding]:
-    for index, arg in enumerate(job.trainer.get("args") or ()):
+    for index, arg in enumerate(job.raw_trainer.get("args") or ()):
         key = arg.partition("=")[0]
         if key in recipes.IMMUTABLE:
             message = f"the runtime sets {key}, so it must not be set here; remove it"

@@ -32,7 +32,7 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
     """
     if job.container is None or not isinstance(folder, str) or "$" in folder or len(folder) > _LONGEST:
         return
-    container = job.container.container
+    container = job.container.raw
     path = posixpath.normpath(posixpath.join(str(container.get("workingDir") or ""), folder))
     template = find_template(job, job.container.job_path)
     if template is None or not path.startswith("/"):
@@ -45,13 +45,13 @@ def check(job: Job, folder: object, field: str) -> Iterator[Finding]:
                 "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
             )
             yield warning(field, shown, message, rule=_RULE)
-        elif mounts.holds("/root", path) and _user(container, template.spec) > 0:
+        elif mounts.holds("/root", path) and _user(container, template.raw_spec) > 0:
             message = (
                 "the home of root is closed to the user as whom the container runs; mount a volume, and write there"
             )
             yield warning(field, shown, message, rule=_RULE)
         return
-    why = mounts.why_fixed(mount, loose.mappings(template.spec.get("volumes")))
+    why = mounts.why_fixed(mount, loose.mappings(template.raw_spec.get("volumes")))
     if why:
         message = (
             f"the volume at {mount['mountPath']} {why}, and TRL cannot save there; use a volume that can be written"

@@ -140,7 +140,7 @@ def _plan(
 
 
 def _circumstances(job: Job, site: sites.Site, launch: Launch | None = None) -> validation.Circumstances:
-    pod = job.container.pod_spec if job.container else {}
+    pod = job.container.raw_pod if job.container else {}
     return validation.Circumstances(
         topology=topologies.launched(topologies.read_topology(job), launch or invocations.launched(site)),
         ranks=lambda: _ranks(job),
@@ -151,9 +151,9 @@ def _circumstances(job: Job, site: sites.Site, launch: Launch | None = None) -> 
 
 def _brings_keys(job: Job) -> bool:
     """Whether a whole ConfigMap or Secret, or a volume of keys, may give the training a key of a service."""
-    if job.container is None or job.container.container.get("envFrom"):
+    if job.container is None or job.container.raw.get("envFrom"):
         return True
-    volumes = loose.mappings(job.container.pod_spec.get("volumes"))
+    volumes = loose.mappings(job.container.raw_pod.get("volumes"))
     return any(each.get(kind) is not None for each in volumes for kind in ("secret", "projected", "csi"))
 
 
@@ -209,7 +209,7 @@ def _fighting_methods(
     job: Job, site: sites.Site, found: invocations.Invocation, annotated: tuple[str, str]
 ) -> Iterator[Finding]:
     """Refuse an annotation of the job against a method that the job itself writes; its runtime's is only a default."""
-    own_args = job.kind == "JobSet" or job.trainer.get("args") is not None
+    own_args = job.kind == "JobSet" or job.raw_trainer.get("args") is not None
     own = own_args if found.said_by == "first argument" else site.own_command
     if own and not annotated[1].startswith("runtime"):
         field = f"metadata.annotations[{names.TRL_METHOD_ANNOTATION}]"

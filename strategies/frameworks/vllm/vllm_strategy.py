@@ -136,7 +136,7 @@ class VLLMStrategy:
             yield warning(f"{site.place}.resources", None, message, rule="vllm/parallel-size")
         if job.container is not None and job.kind == "JobSet" and len(found) == 1:
             yield from health_probes.check(
-                found[0], job.container.pod_spec, job.container.container, paths.field(job.document, job.container.path)
+                found[0], job.container.raw_pod, job.container.raw, paths.field(job.document, job.container.path)
             )
 
 
@@ -145,8 +145,8 @@ def _numbered(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
     place = job.container
     alone = place is not None and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) == 1
     if place is not None and alone and job.kind == "JobSet" and len(found) == 1:
-        names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(pods.replicas(place.job), _MOST))]
-        yield from engine_pods.numbered(found[0], pods.at_once(place.job), names)
+        names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(pods.replicas(place.raw_job), _MOST))]
+        yield from engine_pods.numbered(found[0], pods.at_once(place.raw_job), names)
 
 
 _MOST = 100  # Jobs whose names are compared
@@ -164,9 +164,9 @@ def _crowded(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
 
 def _sharing(place: pods.Place) -> Iterator[pods.Container]:
     """Yield the other containers of the pod that have the same claims, and so the same devices."""
-    own = _claims(place.container)
-    for other in place.pod_spec.get("containers") or ():
-        if own and other is not place.container and _claims(other) == own:
+    own = _claims(place.raw)
+    for other in place.raw_pod.get("containers") or ():
+        if own and other is not place.raw and _claims(other) == own:
             yield other
 
 
@@ -197,7 +197,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
     return serve_view.Circumstances(
         gpus=topologies.read_topology(job).devices.count,
         maker=topologies.read_topology(job).devices.maker,
-        others=job.container is not None and topologies.sees_others(job.container.container),
+        others=job.container is not None and topologies.sees_others(job.container.raw),
         own_image=_is_foreign(job),
         initialized=_has_model_initializer(job),
         alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
@@ -211,7 +211,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
 
 def _memory(place: pods.Place | None) -> float | None:
     """Return the memory limit of a container in GiB, None for none."""
-    limits = place.container["resources"].get("limits") if place and place.container.get("resources") else None
+    limits = place.raw["resources"].get("limits") if place and place.raw.get("resources") else None
     return quantities.count(limits.get("memory")) / _GIB or None if limits else None
 
 
@@ -230,7 +230,7 @@ def _is_foreign(job: Job) -> bool:
 
 def _image(job: Job) -> tuple[str, str, str]:
     """Return the owner, the name and the tag of the image."""
-    image = str(job.trainer.get("image") or (job.container.container.get("image") if job.container else "") or "")
+    image = str(job.raw_trainer.get("image") or (job.container.raw.get("image") if job.container else "") or "")
     owner, _, rest = image.rpartition("/")
     name, _, tag = rest.partition(":")
     return owner, name, tag
@@ -260,7 +260,7 @@ def _unchanged(site: sites.Site) -> Finding:
 
 def _enable(changes: Changes, place: pods.Place, feature: str) -> None:
     flag, env, value = _FEATURES[feature]
-    found = pods.find_env(place.container.get("env"), env)
+    found = pods.find_env(place.raw.get("env"), env)
     if found is None:
         reason = f"the feature {feature} was asked for, and {flag} needs this variable"
         changes.append((*place.path, "env"), {"name": env, "value": value}, rule="vllm/features", reason=reason)
@@ -278,7 +278,7 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
     if not server.has("port") and not server.has("uds") and not hidden:
         yield ("--port", str(vllm_servers.PORT)), "probes and the Service know its port"
-    others = job.container is not None and topologies.sees_others(job.container.container)
+    others = job.container is not None and topologies.sees_others(job.container.raw)
     found = topologies.read_topology(job).devices
     count = topologies.visible(found.count, server.env, others=others, maker=found.maker)
     size = gpu_shares.missing(server, count)
@@ -317,7 +317,7 @@ def _words(found: tuple[str, str] | None) -> list[str]:
 @once_for_all
 def _has_model_initializer(job: Job) -> bool:
     document, path = find_spec(job)
-    steps = (pods.labels(place.job).get(names.ANCESTOR_LABEL) for place in pods.places(document, path))
+    steps = (pods.labels(place.raw_job).get(names.ANCESTOR_LABEL) for place in pods.places(document, path))
     return "model-initializer" in steps
 
 

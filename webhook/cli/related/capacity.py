@@ -63,7 +63,7 @@ def _limits(inputs: Inputs, namespace: str) -> Mapping[str, tuple[Fraction, str]
 
 def _place(job: Job) -> tuple[str, Any]:
     if job.kind == "TrainJob":
-        nodes = job.trainer.get("numNodes")
+        nodes = job.raw_trainer.get("numNodes")
         return ("spec.trainer.numNodes", nodes) if nodes else ("spec.runtimeRef.name", job.runtime and job.runtime.name)
     return "spec.replicatedJobs", None
 
@@ -74,14 +74,14 @@ _OF_JOBS = ("count/jobs.batch",)
 def _needed(job: Job, inputs: Inputs) -> Mapping[str, Fraction]:
     """Return what the pods that run at the same time ask for, as a quota counts it; Jobs stay when they have ended."""
     every = templates.list_templates(job)
-    total = {_OF_JOBS[0]: Fraction(sum(pods.replicas(each.job) for each in every))}
+    total = {_OF_JOBS[0]: Fraction(sum(pods.replicas(each.raw) for each in every))}
     for template in volume_checks.together(every):
         count = volume_checks.count(job, template)
         total["pods"] = total.get("pods", Fraction(0)) + count
         for name, devices in _claimed(template, job.namespace, inputs).items():
             key = f"{name}.deviceclass.resource.k8s.io/devices"
             total[key] = total.get(key, Fraction(0)) + count * devices
-        for container in items(template.spec, "containers"):
+        for container in items(template.raw_spec, "containers"):
             resources = member(container, "resources")
             limits, requests = member(resources, "limits"), member(resources, "requests")
             asked = {f"requests.{name}": amount for name, amount in {**limits, **requests}.items()}
@@ -101,7 +101,7 @@ def _value(written: object) -> Fraction | None:
 def _claimed(template: Template, namespace: str, inputs: Inputs) -> Mapping[str, int]:
     """Return how many devices of each class one pod claims by templates of the input, at most, as a quota counts."""
     found: dict[str, int] = {}
-    for entry in template.spec.get("resourceClaims") or ():
+    for entry in template.raw_spec.get("resourceClaims") or ():
         documents = inputs.named(
             "ResourceClaimTemplate", namespace, loose.mapping(entry).get("resourceClaimTemplateName")
         )
@@ -189,7 +189,7 @@ def gangs(job: Job, inputs: Inputs) -> Iterator[Finding]:
             named = (group, str(written.get(key)))
             if named in groups:
                 before = found.get(named, (0, template, (*path, key)))
-                found[named] = (before[0] + topologies.pods_of_replicated_job(job, template.job), *before[1:])
+                found[named] = (before[0] + topologies.pods_of_replicated_job(job, template.raw), *before[1:])
     for named, (count, template, path) in found.items():
         least = member(groups[named], "spec").get("minMember")
         if type(least) is int and least > count:

@@ -170,7 +170,7 @@ def _links(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report a Service whose variable the program of a container reads as a number."""
     for held in held_containers.containers(job):
         variable = (
-            "" if held.template.spec.get("enableServiceLinks") is False else _PORTS.get(_program(held.command), "")
+            "" if held.template.raw_spec.get("enableServiceLinks") is False else _PORTS.get(_program(held.command), "")
         )
         if not variable or any(each.get("name") == variable for each in held.env):
             continue

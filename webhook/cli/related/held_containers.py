@@ -80,11 +80,11 @@ def containers(job: Job) -> Iterator[Held]:
     for template in templates.list_templates(job):
         mine = job.kind == "TrainJob" and job.container is not None and template.path == job.container.job_path
         for member in _MEMBERS:
-            for index, container in enumerate(items(template.spec, member)):
+            for index, container in enumerate(items(template.raw_spec, member)):
                 own = mine and member == "containers" and container.get("name") == names.CONTAINER_NODE
-                yield Held(job, template, (member, index), container, job.trainer if own else {})
+                yield Held(job, template, (member, index), container, job.raw_trainer if own else {})
 
 
 def volumes(template: Template) -> Mapping[object, Mapping[str, Any]]:
     """Return the volumes of the pods of a replicated job by their names."""
-    return {each.get("name"): each for each in items(template.spec, "volumes")}
+    return {each.get("name"): each for each in items(template.raw_spec, "volumes")}

@@ -34,7 +34,7 @@ _RULE_KEY, _RULE_FILE = "core/missing-key", "core/script-file"
 def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report keys and files that the ConfigMaps and Secrets of the input lack."""
     for template in templates.list_templates(job):
-        for index, volume in enumerate(items(template.spec, "volumes")):
+        for index, volume in enumerate(items(template.raw_spec, "volumes")):
             for inside, name, message in _listed(volume, job.namespace, inputs):
                 place: Path = ("volumes", index, *inside)
                 yield templates.placed(job, error(template.field(*place), name, message, rule=_RULE_KEY))

@@ -30,7 +30,7 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
         return
     template = templates.find_template(job, place.job_path)
     own = next(template.metadata("labels"))[0] if template is not None else {}
-    labels = {**own, f"{_SET}jobset-name": job.name, f"{_SET}replicatedjob-name": place.job.get("name")}
+    labels = {**own, f"{_SET}jobset-name": job.name, f"{_SET}replicatedjob-name": place.raw_job.get("name")}
     policies = [each.document for each in inputs.of_kind("NetworkPolicy", job.namespace)]
     for side, (rules, peers, verb) in _SIDES.items():
         mine = [
@@ -46,7 +46,7 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
                 f"nodes never meet; add a rule of {rules} with the label {_SET}jobset-name of the pods"
             )
             field, value = (
-                ("spec.trainer.numNodes", job.trainer.get("numNodes")) if job.kind == "TrainJob" else ("spec", None)
+                ("spec.trainer.numNodes", job.raw_trainer.get("numNodes")) if job.kind == "TrainJob" else ("spec", None)
             )
             yield warning(field, value, message, rule=_RULE)
 

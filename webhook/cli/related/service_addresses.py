@@ -114,7 +114,7 @@ def _is_first(selector: Mapping[str, Any], job: Job, template: Template) -> bool
 
 def _labels(job: Job, template: Template) -> dict[str, Any]:
     """Return the labels of the first pod of a replicated job that tell it from others."""
-    name = template.job.get("name")
+    name = template.raw.get("name")
     own = {
         f"{_SET}jobset-name": job.name,
         f"{_SET}replicatedjob-name": name,
@@ -128,7 +128,7 @@ def _labels(job: Job, template: Template) -> dict[str, Any]:
 
 def _is_alone(selector: Mapping[str, Any], job: Job, template: Template) -> bool:
     """Whether no other pod of the set has these labels."""
-    one_job = template.job.get("replicas") in (None, 1) or not selector.keys().isdisjoint(
+    one_job = template.raw.get("replicas") in (None, 1) or not selector.keys().isdisjoint(
         {f"{_SET}job-index", "batch.kubernetes.io/job-name", "job-name"}
     )
     others = len(templates.list_templates(job)) > 1

@@ -63,7 +63,7 @@ def _targets(service: Mapping[str, Any], held: Held, job: Job) -> Sequence[int]:
 
 
 def _labels(template: Template, job: Job) -> Mapping[str, Any]:
-    own = {_JOBSET_NAME: job.name, _JOB_NAME: template.job.get("name")}
+    own = {_JOBSET_NAME: job.name, _JOB_NAME: template.raw.get("name")}
     return {**next(template.metadata("labels"))[0], **own}
 
 
