@@ -7,13 +7,13 @@ What an API server says itself of other resources is not repeated. Source: kuber
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
-from muster.strategies.documents import loose, quantities
+from msgspec import Struct
+
+from muster.strategies.documents import decoding, loose, model, quantities
 from muster.strategies.documents.findings import Severity
-from muster.strategies.documents.pods import ResourceRequirements
 from muster.strategies.platform import devices
 
 __all__ = ["Problem", "check"]
@@ -24,8 +24,7 @@ _REFUSED = "so the API server refuses every pod"
 _PERCENT = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One problem of one container.
 
     Attributes:
@@ -101,7 +100,7 @@ def _wishes(resources: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator
             yield Problem(Severity.WARNING, ("limits", name), amount, message, "core/shared-device")
     if sum("/" in name for name in limits) < 2:
         return
-    makers = devices.makers(cast("ResourceRequirements", resources))
+    makers = devices.makers(decoding.read(resources, model.Resources))
     if len(makers) > 1:
         message = (
             f"the pod gets devices of {' and '.join(makers)}, and hardly any node has both; ask for those of one "

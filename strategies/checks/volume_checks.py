@@ -8,10 +8,11 @@ the pod names itself, only the commands on files know the modes (`named`); ephem
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct, structs
 
 from muster.strategies.documents import loose, names, paths, quantities
 from muster.strategies.documents.findings import Finding, error, warning
@@ -175,8 +176,7 @@ def _claims(document: Mapping[str, Any], start: paths.Path) -> Iterator[tuple[pa
             yield (*start, "volumeClaimPolicies", number, "templates", index), claim
 
 
-@dataclasses.dataclass(frozen=True)
-class _Crowd:
+class _Crowd(Struct, frozen=True):
     """Replicated jobs that mount one volume at the same time.
 
     Attributes:
@@ -246,5 +246,5 @@ def _told(job: Job, finding: Finding) -> Finding:
     nodes = job.raw_trainer.get("numNodes") or 1
     if not is_of_job(job, finding.field) and nodes > 1 and finding.rule == "core/shared-volume" and job.runtime:
         message = f"{finding.message} ({job.runtime.kind} {finding.field})"  # kubectl truncates warnings at their end
-        return dataclasses.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
+        return structs.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
     return placed(job, finding)

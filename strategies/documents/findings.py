@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = ["MOST", "Finding", "Severity", "beginning", "error", "errors", "limited", "note", "quoted", "warning"]
 
@@ -36,8 +37,7 @@ class Severity(Enum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One error, warning or note about one field.
 
     Attributes:

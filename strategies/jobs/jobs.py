@@ -6,10 +6,10 @@ server's caches, files for the CLI, a test).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+from msgspec import Struct, field, structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import decoding, model, pods, trainjobs
@@ -38,8 +38,7 @@ Kind = Literal["TrainJob", "JobSet"]
 Rendezvous = Literal["static", "c10d"]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What the configuration file says for one framework.
 
     Attributes:
@@ -51,8 +50,7 @@ class Settings:
     profile: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True, eq=False):
     """One TrainJob or JobSet under admission.
 
     Attributes:
@@ -83,12 +81,12 @@ class Job:
     runtime_open: bool = False
     identify: programs.Identify = programs.unknown
     part: int = 0
-    memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict, repr=False, compare=False)
+    memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Merge the patches of a TrainJob into its runtime, so that nothing reads the one without the other."""
         if self.kind == "TrainJob" and self.runtime is not None:
-            object.__setattr__(self, "runtime", runtime_patches.apply(self.runtime, self.document))
+            structs.force_setattr(self, "runtime", runtime_patches.apply(self.runtime, self.document))
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -109,8 +107,11 @@ class Job:
     @property
     @once
     def trainer(self) -> model.Trainer:
-        """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing."""
-        return decoding.read(self.raw_trainer, model.Trainer)
+        """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
+
+        Its process count may be that of a runtime for an older Trainer.
+        """
+        return resources.effective(self.trainjob.spec.trainer if self.trainjob else model.Trainer(), self.runtime)
 
     @property
     @once
@@ -130,9 +131,13 @@ class Job:
     @property
     @once
     def raw_trainer(self) -> trainjobs.Trainer:
-        """`trainer` as the documents hold it; its process count may be that of a runtime for an older Trainer."""
-        document = self.document if self.kind == "TrainJob" else self.owner
-        return resources.effective(document or {}, self.runtime)
+        """`trainer` as the documents hold it."""
+        document, processes = self.document if self.kind == "TrainJob" else self.owner, self.trainer.num_proc_per_node
+        found = trainjobs.trainer(document or {})
+        if processes == found.get("numProcPerNode"):
+            return found
+        others = {member: value for member, value in found.items() if member != "numProcPerNode"}
+        return cast("trainjobs.Trainer", others if processes is None else {**others, "numProcPerNode": processes})
 
     @property
     @once
@@ -211,7 +216,7 @@ class Job:
 
     def view(self, part: int) -> Job:
         """Return the job as one of its parts sees it."""
-        return dataclasses.replace(self, part=part)
+        return structs.replace(self, part=part)
 
     @property
     def network(self) -> Mapping[str, Any]:

@@ -8,7 +8,8 @@ MPI with several nodes are in `slots`; what flux starts is not known.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, Severity, error, warning

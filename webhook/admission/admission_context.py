@@ -6,10 +6,10 @@ from it as from any other.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct, structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.checks.role_checks import Nodes
@@ -33,8 +33,7 @@ def _no_nodes(_role: Role) -> Sequence[Node]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """A request with what governs it.
 
     Attributes:
@@ -111,7 +110,7 @@ def read(request: Request, cluster: readers.ClusterReader, policy: Policy) -> Co
             return _read(request, documents.Measured(cluster, policy.budget), policy)
         except BeyondError as error:
             beyond = error.told
-    return dataclasses.replace(of(request, policy, governors.outline(request, cluster)), misfits=(beyond,))
+    return structs.replace(of(request, policy, governors.outline(request, cluster)), misfits=(beyond,))
 
 
 def _measured(context: Context) -> Finding | None:
@@ -129,7 +128,7 @@ def _read(request: Request, cluster: documents.Measured, policy: Policy) -> Cont
         if not misfits:
             found = found.with_supply(supplies.find(request, found, policy, cluster))
     except (readers.SnapshotInvalid, UnreadableError) as error:
-        return dataclasses.replace(of(request, policy, governors.outline(request, cluster)), trouble=str(error))
+        return structs.replace(of(request, policy, governors.outline(request, cluster)), trouble=str(error))
     strategy = policy.registry.get(found.framework)
     nodes = partial(documents.nodes, cluster)
-    return dataclasses.replace(context, governor=found, strategy=strategy, misfits=misfits, nodes=nodes)
+    return structs.replace(context, governor=found, strategy=strategy, misfits=misfits, nodes=nodes)

@@ -10,12 +10,12 @@ quote the job, without tokens of a known form; annotations go to the API server'
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from collections.abc import Sequence
 
 import orjson
+from msgspec import structs
 
 from muster.audit import known, scanner
 from muster.audit.record_schema import BOOKKEEPING
@@ -66,7 +66,7 @@ def without_tokens(decision: Decision) -> Decision:
     if not (decision.findings or decision.message):
         return decision
     found = tuple(map(quotable, decision.findings))
-    return dataclasses.replace(decision, findings=found, message=scanner.text(decision.message))
+    return structs.replace(decision, findings=found, message=scanner.text(decision.message))
 
 
 def quotable(found: Finding) -> Finding:
@@ -74,7 +74,7 @@ def quotable(found: Finding) -> Finding:
     field, message, value = scanner.text(found.field), scanner.text(found.message), scanner.value(found.value)
     if (field, message, value) == (found.field, found.message, found.value):
         return found
-    return dataclasses.replace(found, field=field, message=message, value=value)
+    return structs.replace(found, field=field, message=message, value=value)
 
 
 def _warnings(decision: Decision) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from msgspec import structs
 
 from muster.strategies.documents import decoding
 from muster.strategies.documents.findings import Finding
@@ -47,7 +48,7 @@ class BeyondError(Exception):
     @property
     def told(self) -> Finding:
         """The finding with the document before its field."""
-        return dataclasses.replace(self.finding, field=f"{self.ref}: {self.finding.field}")
+        return structs.replace(self.finding, field=f"{self.ref}: {self.finding.field}")
 
 
 class Measured:

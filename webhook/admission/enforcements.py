@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from functools import partial
 
 import orjson
+from msgspec import structs
 
 from muster.strategies import roles
 from muster.strategies.changes import restores
@@ -51,7 +51,7 @@ def create(context: Context) -> Decision:
         return outcomes.judged(context, [patch])
     patched = len(changes) and context.mode is Mode.ENFORCE
     found = (*_label_findings(context.governor), *outcomes.once(changes.findings))
-    return dataclasses.replace(
+    return structs.replace(
         outcomes.decided(context, "patched" if patched else "unchanged", changes, found), patch=patch
     )
 

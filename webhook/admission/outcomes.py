@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field, structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import findings
@@ -21,8 +21,7 @@ __all__ = ["Decision", "Verdict", "decided", "failed", "judged", "once", "passed
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What was decided about one request, and why.
 
     Attributes:
@@ -87,7 +86,7 @@ def failed(context: Context, cause: str) -> Decision:
     denies = context.policy.on_plugin_failure == "deny" and context.mode is Mode.ENFORCE
     allowed = not denies or context.request.operation != "CREATE"
     decision = decided(context, "error", Changes(context.request.document))
-    return dataclasses.replace(decision, allowed=allowed, message=cause)
+    return structs.replace(decision, allowed=allowed, message=cause)
 
 
 def once(found: Iterable[Finding]) -> list[Finding]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import orjson
+from msgspec import structs
 
 from muster.audit import scanner
 from muster.strategies.changes.changes import Changes
@@ -130,9 +130,9 @@ def lent(strategy: Registered, governor: Governor) -> Governor:
     if strategy.in_tree:
         return governor
     runtime, owner = governor.runtime, governor.owner
-    return dataclasses.replace(
+    return structs.replace(
         governor,
-        runtime=runtime and dataclasses.replace(runtime, document=_plain(runtime.document)[0]),
+        runtime=runtime and structs.replace(runtime, document=_plain(runtime.document)[0]),
         owner=owner and _plain(owner)[0],
         supply=copy.deepcopy(governor.supply),
     )

@@ -7,8 +7,9 @@ written anywhere, and its answer decides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from muster.kube import calls, payloads, transports
 
@@ -19,8 +20,7 @@ ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _MAX_ANSWER = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """A user as the API server authenticated them; `extra` as in `UserInfo` of authentication.k8s.io/v1."""
 
     name: str
@@ -29,8 +29,7 @@ class Caller:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class Right(Struct, frozen=True):
     """A verb on a resource of a namespace, as RBAC rules name it."""
 
     verb: str

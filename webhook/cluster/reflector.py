@@ -12,8 +12,9 @@ import contextlib
 import logging
 import random
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from muster.kube import payloads, transports
 from muster.webhook import backoffs
@@ -36,8 +37,7 @@ _SKIPPED = 16 * 1024  # bytes of an event from which one looks for the name befo
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """The times of a reflector, in seconds.
 
     Attributes:

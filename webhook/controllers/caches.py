@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from msgspec import Struct, structs
+
 from muster.kube import payloads, transports
 from muster.webhook.cluster import kinds, readers, reflector, served, stores
 from muster.webhook.controllers import views
@@ -125,6 +127,8 @@ def _weight(value: Any) -> int:
         parts: Iterable[Any] = (*value.keys(), *value.values())
     elif isinstance(value, (tuple, frozenset)):
         parts = value
+    elif isinstance(value, Struct):
+        parts = structs.astuple(value)
     elif dataclasses.is_dataclass(value):
         parts = [getattr(value, each.name) for each in dataclasses.fields(value)]
     else:

@@ -8,13 +8,13 @@ limited, and a request counts as under way from when its body has arrived: who s
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
 from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
+from msgspec import structs
 
 from muster.audit import record_schema, scanner
 from muster.webhook.admission import decisions, reviews
@@ -164,7 +164,7 @@ class Admission:
         uid = error.uid or request.uid
         if not uid:
             return web.Response(status=400, text=f"{said}\n")
-        request = dataclasses.replace(request, uid=uid)
+        request = structs.replace(request, uid=uid)
         ending = endings.refuse(request, said, started)
         if not error.uid and request.operation in ("CREATE", "UPDATE"):
             decision = decisions.failed(request, policy, said, self._resolver.known(request))

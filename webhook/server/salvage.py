@@ -7,7 +7,6 @@ object that is wrong.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import re
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
+from msgspec import structs
 
 from muster.strategies.documents import loose
 from muster.webhook.admission import reviews
@@ -51,7 +51,7 @@ def find(body: bytes, phase: reviews.Phase) -> reviews.Request:
     whole = [(body, orjson.loads), (body, _read_anything)] if len(body) <= _MOST else []
     tries = itertools.chain(whole, ((start, orjson.loads) for start in _starts(body)))
     found = _head(next(filter(None, itertools.starmap(_request_of, tries)), {}), phase)
-    return found if found.uid else dataclasses.replace(found, uid=_uid(body))
+    return found if found.uid else structs.replace(found, uid=_uid(body))
 
 
 def _uid(body: bytes) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
-from muster.strategies.documents import names, paths, pods
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.strategies.documents import decoding, model, names, paths, pods
 from muster.strategies.documents.findings import Finding
 from muster.strategies.documents.paths import Path
 from muster.strategies.frameworks.samplers import sampled_trainings, sampler_serving
@@ -44,8 +46,7 @@ _MOST = 16
 _Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A training and its sampler.
 
     Attributes:
@@ -215,12 +216,8 @@ def _node(job: Job, jobset: Mapping[str, Any]) -> pods.Place | None:
 
 def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: Training) -> Iterator[Serving]:
     for path in _beside(job, jobset, node):
-        each: Any = paths.lookup(jobset, path)
-        if (
-            names.ANCESTOR_LABEL in pods.labels(each)
-            or not _containers(each)
-            or sampler_serving.role(each) not in _ROLES
-        ):
+        each = decoding.read(paths.lookup(jobset, path), model.ReplicatedJob)
+        if names.ANCESTOR_LABEL in each.labels or not each.pod.containers or sampler_serving.role(each) not in _ROLES:
             continue
         found = _read(job, jobset, path)
         if found is not None and found.pods and _is_sampler(found, training):

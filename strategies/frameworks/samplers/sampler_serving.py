@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from muster.strategies.documents import names, paths, pods
+from msgspec import Struct, structs
+
+from muster.strategies.documents import decoding, model, names, paths, pods
 from muster.strategies.documents.pods import Place
 from muster.strategies.frameworks.vllm import serve_arguments, vllm_servers
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
@@ -26,8 +26,7 @@ _SUPERVISOR = "muster_weights.sampler.supervise"
 """A program of our images that runs the server behind it, and ends with 1 where that ends by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """A replicated job that may be the sampler of a training.
 
     Attributes:
@@ -69,14 +68,11 @@ class Serving:
         return ("vllm",) if self.site.args[:1] == ("serve",) else ("vllm", "serve")
 
 
-def role(job: Mapping[str, Any]) -> str | None:
+def role(job: model.ReplicatedJob) -> str | None:
     """Return what labels say that a replicated job is: its role, or `sampler` for a server of vLLM's framework."""
-    template = job.get("template") or {}
-    inner = ((template.get("spec") or {}).get("template")) or {}
-    for level in (inner, template):
-        labels = (level.get("metadata") or {}).get("labels") or {}
+    for labels in (job.template.spec.template.metadata.labels, job.labels):
         if names.ROLE_LABEL in labels:
-            return str(labels[names.ROLE_LABEL])
+            return labels[names.ROLE_LABEL]
         if labels.get(names.FRAMEWORK_LABEL) == "vllm":
             return "sampler"
     return None
@@ -84,10 +80,9 @@ def role(job: Mapping[str, Any]) -> str | None:
 
 def read(document: Mapping[str, Any], job_path: paths.Path, identify: Identify) -> Serving | None:
     """Read the replicated job at `job_path`; None where nothing says that it serves."""
-    job = paths.lookup(document, job_path)
-    pod = job["template"]["spec"]["template"]["spec"]
+    job = decoding.read(paths.lookup(document, job_path), model.ReplicatedJob)
     asked = askings.of_job(job) or frozenset()
-    place = pods.place(document, job_path, containers.choose(pod, identify, serves=True, asked=asked) or 0)
+    place = pods.place(document, job_path, containers.choose(job.pod, identify, serves=True, asked=asked) or 0)
     site = _site(document, place)
     labelled = role(job) == "sampler"
     server, bare, trls = _server(site, str(place.raw.get("image") or ""))
@@ -103,7 +98,7 @@ def _site(document: Mapping[str, Any], place: Place) -> Site:
 def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:
     """Return the one server that a container starts, whether it is bare, and whether TRL's command starts it."""
     if site.launch.module and site.launch.target == _SUPERVISOR:
-        site = dataclasses.replace(site, command=site.launch.rest, args=())
+        site = structs.replace(site, command=site.launch.rest, args=())
     if site.command or "vllm" in image.rpartition("/")[2]:
         bare = vllm_servers.implied(site)
         if bare is not None:

@@ -7,7 +7,8 @@ decides, so a job without a command gets the same launch, and the dataset that t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents.findings import Finding, Severity, error, warning

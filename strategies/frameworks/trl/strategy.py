@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import loose, names, pods

@@ -7,7 +7,9 @@ Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a flag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.strategies.documents.findings import Finding, Severity, error
 from muster.strategies.frameworks.trl import conflicts, flags, parsing
@@ -30,8 +32,7 @@ _BY_VERSION = frozenset(
 """Rules that hold for the version of TRL from which the flags were read, but perhaps not for another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True):
     """What the checks know beside the arguments.
 
     Attributes:

@@ -11,7 +11,8 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.frameworks.vllm import serve_arguments, vllm_flags

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.strategies.documents import pods
 from muster.strategies.documents.pods import EnvVar
@@ -53,8 +55,7 @@ class Form(Enum):
     GRPC = "python -m vllm.entrypoints.grpc_server"
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """One server.
 
     Attributes:

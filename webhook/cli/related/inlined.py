@@ -7,11 +7,11 @@ they are.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct, structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import paths
@@ -33,8 +33,7 @@ _OPTIONS = {"errexit": ("-e",), "pipefail": ("-o", "pipefail")}
 Decide = Callable[[Mapping[str, Any]], Iterable[Finding]]
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What the ConfigMaps of the input tell about a job.
 
     Attributes:
@@ -114,7 +113,7 @@ def _told(finding: Finding, written: Mapping[Held, tuple[Mapping[str, Any], str]
         field = "spec.trainer" if held.own else held.template.field(*held.inside)
         if where and finding.field.startswith((f"{field}.command", f"{field}.args")):
             message = f"in {where}: {finding.message}"
-            return dataclasses.replace(finding, field=f"{field}.command", message=message)
+            return structs.replace(finding, field=f"{field}.command", message=message)
     return finding
 
 
