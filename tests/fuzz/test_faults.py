@@ -15,10 +15,10 @@ from muster.webhook import logs
 from muster.webhook.admission import (
     accounts,
     admission_context,
+    admission_outcomes,
     answers,
     decisions,
     enforcements,
-    outcomes,
     reviews,
     validations,
 )
@@ -126,7 +126,7 @@ def what_was_written_is_refused(plant):
 
 def mode_warn_refuses(plant):
     """Errors deny in mode `warn` as well."""
-    judged = outcomes.judged
+    judged = admission_outcomes.judged
 
     def denying(case, found):
         decision = judged(case, found)
@@ -134,7 +134,7 @@ def mode_warn_refuses(plant):
             return structs.replace(decision, verdict="denied", allowed=False)
         return decision
 
-    plant(outcomes, "judged", denying)
+    plant(admission_outcomes, "judged", denying)
 
 
 def the_object_is_completed_in_place(plant):
@@ -170,7 +170,7 @@ def changes_are_recorded_as_they_are(plant):
 
 def a_job_is_logged(plant):
     """The process's log quotes a job that is denied, and its lines have tokens."""
-    judged = outcomes.judged
+    judged = admission_outcomes.judged
 
     def telling(case, found):
         decision = judged(case, found)
@@ -178,7 +178,7 @@ def a_job_is_logged(plant):
             _log.info("denied", extra={"job": case.request.document})
         return decision
 
-    plant(outcomes, "judged", telling)
+    plant(admission_outcomes, "judged", telling)
     plant(logs, "scanner", types.SimpleNamespace(text=str))
 
 

@@ -18,7 +18,7 @@ STAGES = {
     "read": ("admission.reviews.parse",),
     "context": ("admission.admission_context", "admission.governors", "admission.supplies", "admission.documents"),
     "rules or changes": ("admission.validations", "admission.enforcements", "admission.plugin_calls"),
-    "outcome": ("admission.outcomes",),
+    "outcome": ("admission.admission_outcomes",),
     "answer": ("admission.answers",),
     "record": ("admission.accounts", "audit.known.record", "audit.chain"),
 }

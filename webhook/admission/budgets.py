@@ -32,7 +32,6 @@ _LISTS = {
     **dict.fromkeys(("command", "args"), "words"),
 }
 _SHORT_STEP, _SHORT_FIELD = 63, 300
-_LARGE = 64 * 1024
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _WIDER = 2
 _ROOM = {"values": 16_384, "entries": 2048, "variables": 2048, "claims": 8192, "words": 2048, "text": 512 * 1024}
@@ -109,15 +108,14 @@ class Budget(Struct, frozen=True, dict=True):
         return longest <= self.name and len(patch) <= _ROOM["text"] // 2 and count <= min(_ROOM.values())
 
 
-def check(document: Mapping[str, Any], budget: Budget, size: int = 0) -> Finding | None:
+def check(document: Mapping[str, Any], budget: Budget) -> Finding | None:
     """Return an error for the first limit that a document is beyond, None when it is within its budget.
 
     Args:
         document: any JSON object; it need not have the shape of its kind.
         budget: the limits.
-        size: bytes of the text that held the document, 0 where they are not known.
     """
-    if size <= _LARGE and _is_small(document, budget):
+    if _is_small(document, budget):
         return None
     walk = _Walk(budget)
     try:

@@ -3,8 +3,8 @@
 The HTTPS server, the CLI, the tests and the benchmarks all call `evaluate`, so they cannot disagree. It does no I/O: it
 reads the cluster through a reader that answers from memory (`NotCached` means that the caller must fetch the document
 and call again). A request goes through stages, none of which calls an earlier one: `admission_context` reads all that
-the decision depends on, `validations` has the rules and `enforcements` the changes, and `outcomes` makes a decision of
-what they find.
+the decision depends on, `validations` has the rules and `enforcements` the changes, and `admission_outcomes` makes a
+decision of what they find.
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ from muster.strategies.checks.updates import check_update
 from muster.strategies.documents import decoding, names
 from muster.strategies.documents.findings import Finding
 from muster.strategies.plugins.registry import PluginError
-from muster.webhook.admission import admission_context, budgets, enforcements, governors, outcomes, validations
+from muster.webhook.admission import (
+    admission_context,
+    admission_outcomes,
+    budgets,
+    enforcements,
+    governors,
+    validations,
+)
+from muster.webhook.admission.admission_outcomes import Decision, Verdict
 from muster.webhook.admission.governors import Governor
-from muster.webhook.admission.outcomes import Decision, Verdict
 from muster.webhook.admission.policies import Mode, Policy
 from muster.webhook.admission.reviews import Request
 from muster.webhook.cluster import readers
@@ -47,15 +54,15 @@ def _is_ours(request: Request) -> bool:
 def _created(request: Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
     context = admission_context.read(request, cluster, policy)
     if context.mode is Mode.OFF:
-        return outcomes.skipped(context)
+        return admission_outcomes.skipped(context)
     if context.trouble:
-        return outcomes.failed(context, context.trouble)
+        return admission_outcomes.failed(context, context.trouble)
     try:
         if request.phase == "mutate":
             return enforcements.create(context)
-        return outcomes.judged(context, validations.create(context))
+        return admission_outcomes.judged(context, validations.create(context))
     except PluginError as error:
-        return outcomes.failed(context, str(error))
+        return admission_outcomes.failed(context, str(error))
 
 
 def _updated(request: Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
@@ -66,11 +73,11 @@ def _updated(request: Request, cluster: readers.ClusterReader, policy: Policy) -
     if request.phase == "mutate":
         return enforcements.update(request, readable=not misfits, short=not is_beyond)
     if is_beyond or misfits or decoding.check(old, request.kind) or _is_deleted(request):
-        return outcomes.passed(request)
+        return admission_outcomes.passed(request)
     found = list(check_update(request.kind, old, request.document))
     if not found:
-        return outcomes.passed(request)
-    return outcomes.judged(admission_context.of(request, policy, governors.outline(request, cluster)), found)
+        return admission_outcomes.passed(request)
+    return admission_outcomes.judged(admission_context.of(request, policy, governors.outline(request, cluster)), found)
 
 
 def _is_deleted(request: Request) -> bool:
@@ -87,10 +94,10 @@ def failed(request: Request, policy: Policy, cause: str, governor: Governor | No
         governor: what is known about the job, see `governors.known`; the mode of its namespace and framework applies.
             Without it the global mode applies.
     """
-    return outcomes.failed(admission_context.of(request, policy, governor or Governor()), cause)
+    return admission_outcomes.failed(admission_context.of(request, policy, governor or Governor()), cause)
 
 
 def with_findings(decision: Decision, policy: Policy, found: Iterable[Finding]) -> Decision:
     """Return a decision of the validating phase with further findings, of which an error denies in mode `enforce`."""
     context = admission_context.of(decision.request, policy, decision.governor, decision.strategy)
-    return outcomes.judged(context, [*decision.findings, *found])
+    return admission_outcomes.judged(context, [*decision.findings, *found])

@@ -15,10 +15,10 @@ from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding
 from muster.strategies.jobs.jobs import MOST_TOGETHER, Job
 from muster.strategies.plugins.registry import Registered
-from muster.webhook.admission import budgets, outcomes, plugin_calls, policies
+from muster.webhook.admission import admission_outcomes, budgets, plugin_calls, policies
 from muster.webhook.admission.admission_context import Context
+from muster.webhook.admission.admission_outcomes import Decision
 from muster.webhook.admission.governors import Governor
-from muster.webhook.admission.outcomes import Decision
 from muster.webhook.admission.policies import Mode
 from muster.webhook.admission.reviews import Request
 
@@ -36,23 +36,23 @@ def create(context: Context) -> Decision:
     strategy = context.strategy
     if context.misfits or strategy is None:
         # Mutation comes before the API server's own schema check, which refuses this object with a better message.
-        return outcomes.decided(context, "unchanged", Changes(context.request.document), context.misfits)
+        return admission_outcomes.decided(context, "unchanged", Changes(context.request.document), context.misfits)
     changes = plugin_calls.changes_of(strategy, context.request.document)
     job, budget = context.job(changes, plugin_calls.lent(strategy, context.governor)), context.policy.plugin_budget
     if len(job.world) > MOST_TOGETHER:
-        return outcomes.decided(context, "unchanged", changes, [_too_many_parts(job)])
+        return admission_outcomes.decided(context, "unchanged", changes, [_too_many_parts(job)])
     for stage, view in itertools.product(_STAGES, job.views):
         plugin_calls.call(strategy, stage, partial(_enforce, strategy, stage, view, changes), budget)
         if _are_too_many(changes):
-            return outcomes.judged(context, [_too_many_changes(changes)])
+            return admission_outcomes.judged(context, [_too_many_changes(changes)])
     roles.enforce(job, changes)
     patch = plugin_calls.call(strategy, "its changes", partial(_remember, context, strategy, changes), budget)
     if isinstance(patch, Finding):
-        return outcomes.judged(context, [patch])
+        return admission_outcomes.judged(context, [patch])
     patched = len(changes) and context.mode is Mode.ENFORCE
-    found = (*_label_findings(context.governor), *outcomes.once(changes.findings))
+    found = (*_label_findings(context.governor), *admission_outcomes.once(changes.findings))
     return structs.replace(
-        outcomes.decided(context, "patched" if patched else "unchanged", changes, found), patch=patch
+        admission_outcomes.decided(context, "patched" if patched else "unchanged", changes, found), patch=patch
     )
 
 

@@ -12,7 +12,7 @@ from muster.strategies.jobs.jobs import MOST_TOGETHER, Job
 from muster.strategies.plugins.registry import Registered
 from muster.webhook.admission import plugin_calls
 from muster.webhook.admission.admission_context import Context
-from muster.webhook.admission.outcomes import once
+from muster.webhook.admission.admission_outcomes import once
 
 __all__ = ["create"]
 
