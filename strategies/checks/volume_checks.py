@@ -8,11 +8,12 @@ the pod names itself, only the commands on files know the modes (`named`); ephem
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from muster.strategies.documents import loose, names, paths, quantities
 from muster.strategies.documents.findings import Finding, error, warning
@@ -246,5 +247,5 @@ def _told(job: Job, finding: Finding) -> Finding:
     nodes = job.raw_trainer.get("numNodes") or 1
     if not is_of_job(job, finding.field) and nodes > 1 and finding.rule == "core/shared-volume" and job.runtime:
         message = f"{finding.message} ({job.runtime.kind} {finding.field})"  # kubectl truncates warnings at their end
-        return structs.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
+        return dataclasses.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
     return placed(job, finding)

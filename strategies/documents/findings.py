@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
-
-from msgspec import Struct
 
 __all__ = ["MOST", "Finding", "Severity", "beginning", "error", "errors", "limited", "note", "quoted", "warning"]
 
@@ -37,7 +36,8 @@ class Severity(Enum):
     NOTE = "note"
 
 
-class Finding(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Finding:
     """One error, warning or note about one field.
 
     Attributes:

@@ -96,7 +96,7 @@ class Job(Struct, frozen=True, eq=False):
     @property
     def name(self) -> str | None:
         """`metadata.name`; None where the API server will still generate it from `generateName`."""
-        return (self.document.get("metadata") or {}).get("name") or None
+        return self.metadata.name or None
 
     @property
     @once
@@ -117,8 +117,13 @@ class Job(Struct, frozen=True, eq=False):
     @once
     def trainjob(self) -> model.TrainJob | None:
         """The TrainJob, or the one that controls the JobSet; None for a JobSet of an author."""
-        document = self.document if self.kind == "TrainJob" else self.owner
-        return None if document is None else decoding.read(document, model.TrainJob)
+        return decoding.read(self.document, model.TrainJob) if self.kind == "TrainJob" else self.owning
+
+    @property
+    @once
+    def owning(self) -> model.TrainJob | None:
+        """The TrainJob that controls a JobSet, None for any other."""
+        return None if self.owner is None else decoding.read(self.owner, model.TrainJob)
 
     @property
     @once
@@ -170,8 +175,8 @@ class Job(Struct, frozen=True, eq=False):
 
         Clients send the runtime's own image as well, as kubeflow's SDK 0.5 does with a CustomTrainerContainer.
         """
-        image = self.raw_trainer.get("image")
-        theirs = self.container.raw.get("image") if self.container else None
+        image = self.trainer.image
+        theirs = self.container.container.image if self.container else ""
         return self.kind == "JobSet" or (bool(image) and image != theirs)
 
     @property
@@ -227,27 +232,25 @@ class Job(Struct, frozen=True, eq=False):
 
     def _find_asked(self) -> frozenset[str]:
         """Return the containers for which annotations around the replicated jobs ask for claims."""
-        own, theirs = ((each or {}).get("metadata") or {} for each in (self.document, self.owner))
-        levels = [theirs.get("annotations") or {}, self.runtime.annotations if self.runtime else {}]
-        levels.insert(0 if self.owner is None else len(levels), own.get("annotations") or {})
+        theirs = self.owning.metadata.annotations if self.owning else {}
+        levels = [theirs, self.runtime.annotations if self.runtime else {}]
+        levels.insert(0 if self.owner is None else len(levels), self.metadata.annotations)
         return askings.read(levels) or frozenset()
 
     def annotation(self, key: str) -> tuple[str, str] | None:
         """Return (value, where it is written) of the nearest annotation: the job's, its TrainJob's, its runtime's."""
         for written, where in self._annotations:
-            value = written.get(key)
-            if isinstance(value, str):
-                return value, where
+            if key in written:
+                return written[key], where
         return None
 
     @property
     @once
-    def _annotations(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
+    def _annotations(self) -> tuple[tuple[Mapping[str, str], str], ...]:
         """Annotations that there are, and where they are written, nearest first."""
-        own, owners = ((each or {}).get("metadata") or {} for each in (self.document, self.owner))
         every = (
-            (own.get("annotations") or {}, f"{self.kind} annotation"),
-            (owners.get("annotations") or {}, "TrainJob annotation"),
+            (self.metadata.annotations, f"{self.kind} annotation"),
+            (self.owning.metadata.annotations if self.owning else {}, "TrainJob annotation"),
             (self.runtime.annotations if self.runtime else {}, "runtime annotation"),
         )
         return tuple(each for each in every if each[0])

@@ -10,6 +10,7 @@ quote the job, without tokens of a known form; annotations go to the API server'
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Sequence
@@ -74,7 +75,7 @@ def quotable(found: Finding) -> Finding:
     field, message, value = scanner.text(found.field), scanner.text(found.message), scanner.value(found.value)
     if (field, message, value) == (found.field, found.message, found.value):
         return found
-    return structs.replace(found, field=field, message=message, value=value)
+    return dataclasses.replace(found, field=field, message=message, value=value)
 
 
 def _warnings(decision: Decision) -> list[str]:

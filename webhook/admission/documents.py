@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-
-from msgspec import structs
 
 from muster.strategies.documents import decoding
 from muster.strategies.documents.findings import Finding
@@ -48,7 +47,7 @@ class BeyondError(Exception):
     @property
     def told(self) -> Finding:
         """The finding with the document before its field."""
-        return structs.replace(self.finding, field=f"{self.ref}: {self.finding.field}")
+        return dataclasses.replace(self.finding, field=f"{self.ref}: {self.finding.field}")
 
 
 class Measured:

@@ -12,18 +12,14 @@ import contextlib
 import logging
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from msgspec import Struct, field
 
 from muster.kube import payloads, transports
 from muster.webhook import backoffs
-from muster.webhook.cluster import stores
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from muster.webhook.cluster import served
+from muster.webhook.cluster import served, stores
 
 __all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]
 

@@ -17,9 +17,9 @@ from aiohttp import web
 from msgspec import structs
 
 from muster.audit import record_schema, scanner
+from muster.front.request_bodies import BodyDroppedError
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Policy
-from muster.webhook.listening.bodies import BodyDroppedError
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import endings, salvage
 from muster.webhook.server.endings import Ending

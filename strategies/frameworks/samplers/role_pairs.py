@@ -7,13 +7,13 @@ reward model beside the training is none. For a TrainJob, the JobSet that Traine
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from muster.strategies.documents import decoding, model, names, paths, pods
 from muster.strategies.documents.findings import Finding
@@ -143,7 +143,7 @@ class Pair(Struct, frozen=True):
         shown = "" if finding.value is None else f"{finding.value!r}: "
         name = self.job.runtime.name if self.job.runtime else None
         message = f"in this runtime, {where}: {shown}{finding.message}"
-        return replace(finding, field="spec.runtimeRef.name", value=name, message=message)
+        return dataclasses.replace(finding, field="spec.runtimeRef.name", value=name, message=message)
 
 
 @once

@@ -19,7 +19,7 @@ from muster.webhook import configs
 from muster.webhook.cli import observed, problems, terminal
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.controllers import surveys
-from muster.webhook.controllers.holdings import Holding
+from muster.webhook.controllers.surveys import Holding
 from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]

@@ -7,11 +7,12 @@ they are.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import paths
@@ -113,7 +114,7 @@ def _told(finding: Finding, written: Mapping[Held, tuple[Mapping[str, Any], str]
         field = "spec.trainer" if held.own else held.template.field(*held.inside)
         if where and finding.field.startswith((f"{field}.command", f"{field}.args")):
             message = f"in {where}: {finding.message}"
-            return structs.replace(finding, field=f"{field}.command", message=message)
+            return dataclasses.replace(finding, field=f"{field}.command", message=message)
     return finding
 
 
