@@ -48,7 +48,7 @@ def compare(job: Job) -> Iterator[Finding]:
     topology = topologies.read_topology(job)
     if topology.nodes < 1:
         return  # reported as a number; there is nothing to count
-    every = worlds.worlds_of(job, site, topology)
+    every = worlds.worlds_of(job)
     for world in every:
         yield from _twice(site, world)
         yield from _refused(job, site, world)

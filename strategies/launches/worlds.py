@@ -95,20 +95,8 @@ def find_world(job: Job) -> World | None:
 
 
 def _of_part(job: Job) -> World | None:
-    site = sites.find_site(job)
-    if site is None or site.reading.unread:
-        return None
-    return _agreed_of(job, topologies.read_topology(job), ranks.are_shared(job))
-
-
-@once_for_part
-def _agreed_of(job: Job, topology: Topology, _shared: bool) -> World | None:
-    """Return the world of a part; whether its rank is that of others decides what its env says."""
-    site = sites.find_site(job)
-    return None if site is None else _agreed(worlds_of(job, site, topology), topology)
-
-
-def _agreed(every: list[World], topology: Topology) -> World | None:
+    site, topology = sites.find_site(job), topologies.read_topology(job)
+    every = worlds_of(job) if site is not None and not site.reading.unread else ()
     if not every or any(not world.launch.certain or world.assumed for world in every):
         return None
     if len({(each.nodes, each.processes) for each in every}) != 1:
@@ -118,16 +106,25 @@ def _agreed(every: list[World], topology: Topology) -> World | None:
     return every[-1]
 
 
-def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
-    """Return the world of each launch that the site's command line makes."""
+def worlds_of(job: Job) -> tuple[World, ...]:
+    """Return the world of each launch that the command line of `job.container` makes."""
+    return _of_launches(job, topologies.read_topology(job), ranks.are_shared(job))
+
+
+@once_for_part
+def _of_launches(job: Job, topology: Topology, shared: bool) -> tuple[World, ...]:
+    """Return the worlds of a part; whether its rank is that of other nodes decides what its env says."""
+    site = sites.find_site(job)
+    if site is None:
+        return ()
     env = _environment(job, site, topology)
     closed = not (job.container and job.container.container.env_from)
     every = []
     for launch in site.reading.launches:
-        ranked, bare = _ranked(job, launch), not launch.through
-        world = read_world(ranked, env, topology) if bare else _world_of(ranked, env, topology, closed=closed)
+        ranked = launch if shared else _unranked(launch)
+        world = _world_of(ranked, env, topology, closed=closed) if launch.through else read_world(ranked, env, topology)
         every.append(world if world.launch is launch else world._replace(launch=launch))
-    return every
+    return tuple(every)
 
 
 def counts_devices(job: Job, site: Site, topology: Topology) -> bool:
@@ -151,12 +148,10 @@ def _world_of(launch: Launch, env: _Env, topology: Topology, *, closed: bool) ->
     return world._replace(launch=launch, assumed=assumed)
 
 
-def _ranked(job: Job, launch: Launch) -> Launch:
-    """Return a launch without the number of its machine where no other node of the training has that number."""
+def _unranked(launch: Launch) -> Launch:
+    """Return a launch without the number of its machine, which no other node of the training has."""
     named = {"machine_rank", "node_rank"} & set(launch.values)
-    if not named or ranks.are_shared(job):
-        return launch
-    return replace(launch, values={**launch.values, **dict.fromkeys(named, _UNSEEN)})
+    return replace(launch, values={**launch.values, **dict.fromkeys(named, _UNSEEN)}) if named else launch
 
 
 def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology) -> World:
