@@ -9,7 +9,8 @@ initializers, which only download.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.strategies.documents import names
 from muster.strategies.jobs.jobs import Job
@@ -18,8 +19,7 @@ from muster.strategies.jobs.templates import Template
 __all__ = ["Assignment", "find_assignment", "within"]
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """A role, as a label names it.
 
     Attributes:

@@ -6,10 +6,10 @@ server's caches, files for the CLI, a test).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, cast
+
+from msgspec import Struct, field, structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import decoding, model, pods, trainjobs
@@ -38,8 +38,7 @@ Kind = Literal["TrainJob", "JobSet"]
 Rendezvous = Literal["static", "c10d"]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What the configuration file says for one framework.
 
     Attributes:
@@ -51,8 +50,7 @@ class Settings:
     profile: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True, eq=False):
     """One TrainJob or JobSet under admission.
 
     Attributes:
@@ -83,12 +81,12 @@ class Job:
     runtime_open: bool = False
     identify: programs.Identify = programs.unknown
     part: int = 0
-    memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict, repr=False, compare=False)
+    memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Merge the patches of a TrainJob into its runtime, so that nothing reads the one without the other."""
         if self.kind == "TrainJob" and self.runtime is not None:
-            object.__setattr__(self, "runtime", runtime_patches.apply(self.runtime, self.document))
+            structs.force_setattr(self, "runtime", runtime_patches.apply(self.runtime, self.document))
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -223,7 +221,7 @@ class Job:
 
     def view(self, part: int) -> Job:
         """Return the job as one of its parts sees it."""
-        return dataclasses.replace(self, part=part)
+        return structs.replace(self, part=part)
 
     @property
     def network(self) -> Mapping[str, Any]:

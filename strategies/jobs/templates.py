@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding, loose, model, names, paths
 from muster.strategies.documents.findings import Finding, quoted
@@ -25,8 +26,7 @@ __all__ = ["Template", "find_spec", "find_template", "is_of_job", "list_template
 _POD = ("template", "spec", "template")
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(Struct, frozen=True, dict=True):
     """One replicated job.
 
     Attributes:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.strategies.documents import names, pods, quantities
 from muster.strategies.documents.findings import Finding, error, warning
@@ -29,8 +30,7 @@ _OF_NOT_READY = "core/not-ready-addresses"
 _NOT_READY = "pods with a readiness probe would wait for a name that appears only when they are ready"
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinator:
+class Coordinator(Struct, frozen=True):
     """Where rank 0 listens."""
 
     host: str

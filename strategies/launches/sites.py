@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import names
@@ -24,8 +25,7 @@ from muster.strategies.trainer.resources import merge_resources
 __all__ = ["Site", "find_site"]
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct, frozen=True, dict=True):
     """The command line of one training container.
 
     Attributes:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from muster.strategies.claims import plans
 from muster.strategies.documents import decoding, model, names, pods, quantities
@@ -39,8 +39,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """The processes of one job.
 
     Attributes:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.strategies.documents.model import NodeTerm, PodSpec
 
@@ -64,8 +65,7 @@ _INSTANCES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(Struct, frozen=True):
     """An upper bound of the compute capability of a pod's GPUs, and what says so.
 
     Attributes:

@@ -57,7 +57,8 @@ def test_what_a_label_does_not_say_is_not_known(selector):
 
 def affinity(*terms):
     required = {"nodeSelectorTerms": [{"matchExpressions": list(each)} for each in terms]}
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+    wanted = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return decoding.read({"affinity": wanted}, model.PodSpec)
 
 
 def among(*values, key=PRODUCT, operator="In"):

@@ -7,9 +7,10 @@ the sampler, flags, env and probes.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from msgspec import structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import paths, pods
@@ -39,7 +40,7 @@ def address(pair: Pair, changes: Changes) -> None:
     for word, rule, reason in _wishes(pair):
         command, args = _with(site, word, behind)
         site.write(changes, command, args, rule=rule, reason=reason)
-        site = dataclasses.replace(site, command=command, args=args)
+        site = structs.replace(site, command=command, args=args)
 
 
 def _with(site: Site, word: str, behind: int) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import loose
 from muster.strategies.documents.pods import Place
@@ -15,8 +16,7 @@ __all__ = ["apart", "differing"]
 _OF_ONE_POD = frozenset({"emptyDir", "ephemeral", "configMap", "secret", "projected", "downwardAPI", "image"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Mount:
+class _Mount(Struct, frozen=True):
     path: str
     source: tuple[str, str]
     below: str

@@ -8,7 +8,9 @@ processed log-probabilities its importance ratio is biased, and it only warns (t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.strategies.frameworks.samplers import role_devices, role_pairs, sent_adapters, weight_transfers
 from muster.strategies.frameworks.samplers.role_pairs import Pair
@@ -23,8 +25,7 @@ DEV_MODE = "VLLM_SERVER_DEV_MODE"
 """The env that opens the endpoints by which weights are updated, and others, to everybody who reaches the port."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """A flag to add: its words, and what it is for."""
 
     words: tuple[str, ...]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct, structs
 
 from muster.strategies.documents import decoding, model, names, paths, pods
 from muster.strategies.documents.pods import Place
@@ -26,8 +26,7 @@ _SUPERVISOR = "muster_weights.sampler.supervise"
 """A program of our images that runs the server behind it, and ends with 1 where that ends by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """A replicated job that may be the sampler of a training.
 
     Attributes:
@@ -98,7 +97,7 @@ def _site(document: Mapping[str, Any], place: Place) -> Site:
 def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:
     """Return the one server that a container starts, whether it is bare, and whether TRL's command starts it."""
     if site.launch.module and site.launch.target == _SUPERVISOR:
-        site = dataclasses.replace(site, command=site.launch.rest, args=())
+        site = structs.replace(site, command=site.launch.rest, args=())
     if site.command or "vllm" in image.rpartition("/")[2]:
         bare = vllm_servers.implied(site)
         if bare is not None:

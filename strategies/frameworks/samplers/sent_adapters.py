@@ -10,7 +10,8 @@ adapters and needs none of this. The program of our images (`muster_rollouts.tra
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.strategies.documents import names
 from muster.strategies.frameworks.samplers.role_pairs import Pair
@@ -27,8 +28,7 @@ _DIGITS = 6
 _TRUE = frozenset({"true", "1", "yes", "y", "t", ""})
 
 
-@dataclass(frozen=True, slots=True)
-class Adapters:
+class Adapters(Struct, frozen=True):
     """What is known of the adapters that a training hands to its sampler.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypedDict, cast
+
+from msgspec import Struct
 
 from muster.strategies import upstream
 from muster.strategies.launches.guesses import Guesses
@@ -59,8 +60,7 @@ class _Table(TypedDict):
     presets_env: dict[str, dict[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class FlagSpec:
+class FlagSpec(Struct, frozen=True):
     """One flag.
 
     Attributes:

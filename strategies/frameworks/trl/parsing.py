@@ -12,8 +12,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from muster.strategies.frameworks.trl import flags
 
@@ -28,8 +29,7 @@ _TRUTH = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(("n
 _NUMBERS = {"int": (int, "a whole number"), "float": (float, "a number")}
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A token that makes TRL's own parser exit with status 2.
 
     Attributes:
@@ -43,8 +43,7 @@ class Fault:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """One place at which a flag is given.
 
     Attributes:
@@ -58,8 +57,7 @@ class Given:
     value: Value | None
 
 
-@dataclass(slots=True)
-class ParsedArgs:
+class ParsedArgs(Struct):
     """A command line of one training method. An index always counts in the arguments as they were given.
 
     Attributes:

@@ -6,8 +6,11 @@ Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a flag
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.strategies.documents.findings import Finding, Severity, error
 from muster.strategies.frameworks.trl import conflicts, flags, parsing
@@ -30,8 +33,7 @@ _BY_VERSION = frozenset(
 """Rules that hold for the version of TRL from which the flags were read, but perhaps not for another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True):
     """What the checks know beside the arguments.
 
     Attributes:
@@ -54,7 +56,7 @@ def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, around: Cir
     settings = TrainingSettings(found, parsed, site, _facts(found, parsed, around), around.ranks)
     for finding in _found(found, parsed, settings):
         doubtful = around.own_image and finding.rule in _BY_VERSION and finding.severity is Severity.ERROR
-        yield replace(finding, severity=Severity.WARNING) if doubtful else finding
+        yield dataclasses.replace(finding, severity=Severity.WARNING) if doubtful else finding
 
 
 def check_within(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
@@ -102,7 +104,7 @@ def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: TrainingSe
     for index, token in parsed.unknown[_TOLD : _TOLD + 1]:
         others = len(parsed.unknown) - _TOLD
         message = f"is the first of {others} more words that are not flags of {found.called}; remove them"
-        yield replace(error(where.token(index), token, message, rule="trl/unknown-flag"), stands_for=others)
+        yield dataclasses.replace(error(where.token(index), token, message, rule="trl/unknown-flag"), stands_for=others)
     for fault in parsed.faults:
         message = f"{found.called} would not start: this argument {fault.reason}"
         yield error(where.token(fault.index), fault.token, message, rule="trl/arguments")

@@ -7,7 +7,8 @@ parser; one that writes `args` alone puts them behind the runtime's command. Wha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.strategies.frameworks.vllm.serve_arguments import Given
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server

@@ -10,8 +10,9 @@ import difflib
 import functools
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypedDict, cast
+
+from msgspec import Struct, field
 
 from muster.strategies import upstream
 from muster.strategies.launches.guesses import Guesses
@@ -43,8 +44,7 @@ class _Table(TypedDict):
     flags: dict[str, _Entry]
 
 
-@dataclass(frozen=True, slots=True)
-class FlagSpec:
+class FlagSpec(Struct, frozen=True):
     """One flag.
 
     Attributes:
