@@ -61,7 +61,7 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _unset(job, site, world)
         yield from _word(job, site, world) if world.launch.launcher is not Launcher.PYTHON else ()
         yield from _unknown(site, world, topology)
-    yield from visibilities.check_others(job, topology, lambda: worlds.counts_devices(job, site, topology))
+    yield from visibilities.check_others(job, site, topology, lambda: worlds.counts_devices(job, site, topology))
     yield from _numbered(job, site, every)
     yield from _apart(site, every, topology)
     if len(every) > 1:

@@ -205,6 +205,10 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     return {**injected, **env}
 
 
+def _resolved(launch: Launch, env: _Env) -> dict[str, str]:
+    return {name: expansions.resolve(value, env) for name, value in launch.values.items()}
+
+
 def _setting(launch: Launch, env: _Env, name: str, default: str = "") -> str:
     """Return what torchrun reads for an option: its flag, else its PET_* variable, else the default."""
     if name in launch.values:
@@ -347,7 +351,7 @@ def _tune(world: World, env: _Env, topology: Topology) -> World:
 
 
 def _accelerate(world: World, env: _Env, topology: Topology) -> World:
-    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
+    values = _resolved(world.launch, env)
     if _starts_nothing(world.launch):
         return world._replace(nodes=None, own=True)
     config = _configured(world.launch, env)
@@ -400,7 +404,7 @@ def _configured(launch: Launch, env: _Env) -> Mapping[str, Any] | None:
 
 def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
     """Read `deepspeed`: without a host file it starts the processes of its own node alone, one per device."""
-    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
+    values = _resolved(world.launch, env)
     chosen = [name for name in ("include", "exclude") if name in values]
     others = [*chosen[1:], *(name for name in ("num_gpus", "num_nodes") if name in values)]
     if chosen and others:
@@ -491,7 +495,7 @@ def _on_every_gpu(world: World, env: _Env, topology: Topology) -> World:
 
 def _fabric(world: World, env: _Env, topology: Topology) -> World:
     """Read `fabric run` (lightning_fabric `cli.py`): all its numbers are flags, and none comes from the env."""
-    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
+    values = _resolved(world.launch, env)
     nodes, processes = whole(values.get("num_nodes", "1")), whole(values.get("devices", "1"))
     known = world._replace(nodes=nodes, processes=processes)
     if nodes is None or processes is None:
@@ -526,7 +530,7 @@ def _mpi(world: World, env: _Env, topology: Topology) -> World:
     Source: mpirun(1) of Open MPI 5; horovod `runner/common/util/hosts.py` (get_host_assignments).
     """
     unseen = world._replace(nodes=None, unknown=_UNREAD.format(world.launch.launcher.value))
-    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
+    values = _resolved(world.launch, env)
     asked, slots = whole(values.get("num_proc", "")), _mpi_slots(values.get("hosts", ""))
     if topology.nodes > 1 or asked is None or _ELSEWHERE & set(values):
         return unseen
