@@ -8,7 +8,7 @@ Azure, Karpenter's `karpenter.k8s.aws/instance-gpu-name`; NVIDIA's table of comp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -87,8 +87,10 @@ def find(pod: PodSpec) -> Generation | None:
     """Return the bound of the nodes on which a pod can run; None where its labels do not say one."""
     found = list(_bounds({key: (value,) for key, value in pod.node_selector.items()}))
     terms = pod.affinity.node_affinity.required.node_selector_terms
-    known = [bound for term in terms if (bound := min(_of_term(term), key=_capability, default=None)) is not None]
-    found += [max(known, key=_capability)] if known and len(known) == len(terms) else []
+    if terms:
+        each = [min(_of_term(term), key=_capability, default=None) for term in terms]
+        known = [bound for bound in each if bound is not None]
+        found += [max(known, key=_capability)] if len(known) == len(each) else []
     return min(found, key=_capability, default=None)
 
 
@@ -98,15 +100,14 @@ def _capability(bound: Generation) -> tuple[int, int]:
 
 def _of_term(term: NodeTerm) -> Iterator[Generation]:
     for each in term.match_expressions:
-        if each.operator == "In" and each.values:
-            yield from _bounds({each.key: each.values})
-        elif each.operator == "Lt" and each.key == _MAJOR:
-            number = each.values[0] if each.values else ""
-            if number.isdecimal() and len(number) < 4:
-                yield Generation((int(number) - 1, _ANY_MINOR), f"{each.key} below {number}")
+        key, values = each.key, each.values
+        if each.operator == "In" and values:
+            yield from _bounds({key: values})
+        elif each.operator == "Lt" and key == _MAJOR and values and values[0].isdecimal() and len(values[0]) < 4:
+            yield Generation((int(values[0]) - 1, _ANY_MINOR), f"{key} below {values[0]}")
 
 
-def _bounds(asked: Mapping[str, Sequence[str]]) -> Iterator[Generation]:
+def _bounds(asked: Mapping[str, tuple[str, ...]]) -> Iterator[Generation]:
     """Yield the bound of each label that has one for all of its values."""
     for key, values in asked.items():
         read = _READERS.get(key)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.documents import decoding
-from muster.strategies.documents.model import PodSpec
+from muster.strategies.documents import decoding, model
 from muster.strategies.platform import generations
 
 PRODUCT, MAJOR = "nvidia.com/gpu.product", "nvidia.com/gpu.compute.major"
@@ -36,7 +35,7 @@ LABELLED = {
 
 @pytest.mark.parametrize(("selector", "capability"), LABELLED.values(), ids=LABELLED)
 def test_a_label_bounds_the_capability(selector, capability):
-    assert find({"nodeSelector": selector}).capability == capability
+    assert generations.find(decoding.read({"nodeSelector": selector}, model.PodSpec)).capability == capability
 
 
 UNKNOWN = {
@@ -53,16 +52,13 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("selector", UNKNOWN.values(), ids=UNKNOWN)
 def test_what_a_label_does_not_say_is_not_known(selector):
-    assert find({"nodeSelector": selector}) is None
-
-
-def find(spec):
-    return generations.find(decoding.read(spec, PodSpec))
+    assert generations.find(decoding.read({"nodeSelector": selector}, model.PodSpec)) is None
 
 
 def affinity(*terms):
     required = {"nodeSelectorTerms": [{"matchExpressions": list(each)} for each in terms]}
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+    wanted = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return decoding.read({"affinity": wanted}, model.PodSpec)
 
 
 def among(*values, key=PRODUCT, operator="In"):
@@ -70,12 +66,12 @@ def among(*values, key=PRODUCT, operator="In"):
 
 
 def test_the_newest_of_the_nodes_that_a_term_allows_is_the_bound():
-    assert find(affinity([among("Tesla-T4", "Tesla-V100-SXM2-32GB")])).capability == (7, 5)
-    assert find(affinity([among("Tesla-T4")], [among("NVIDIA-A10")])).capability == (8, 6)
-    assert find(affinity([among("8", key=MAJOR, operator="Lt")])).capability == (7, 9)
+    assert generations.find(affinity([among("Tesla-T4", "Tesla-V100-SXM2-32GB")])).capability == (7, 5)
+    assert generations.find(affinity([among("Tesla-T4")], [among("NVIDIA-A10")])).capability == (8, 6)
+    assert generations.find(affinity([among("8", key=MAJOR, operator="Lt")])).capability == (7, 9)
 
 
 def test_a_term_without_a_bound_allows_every_node():
-    assert find(affinity([among("Tesla-T4")], [among("a", key="zone")])) is None
-    assert find(affinity([among("Tesla-T4", "NVIDIA-Z9000")])) is None
-    assert find(affinity([among("Tesla-T4", operator="NotIn")])) is None
+    assert generations.find(affinity([among("Tesla-T4")], [among("a", key="zone")])) is None
+    assert generations.find(affinity([among("Tesla-T4", "NVIDIA-Z9000")])) is None
+    assert generations.find(affinity([among("Tesla-T4", operator="NotIn")])) is None
