@@ -62,6 +62,9 @@ __all__ = [
     "PodTemplate",
     "PodTemplateOverride",
     "PodTerm",
+    "Port",
+    "Probe",
+    "ProbedPort",
     "ReplicatedJob",
     "ResourceClaim",
     "ResourceClaimTemplate",
@@ -74,6 +77,7 @@ __all__ = [
     "RuntimeSpec",
     "Selector",
     "Spread",
+    "SuccessPolicy",
     "Taint",
     "TemplateMeta",
     "Toleration",
@@ -163,6 +167,36 @@ class Resources(_Object, frozen=True):
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
+class Named(_Object, frozen=True):
+    """An entry of which only the name is read, such as a scheduling gate."""
+
+    name: str = ""
+
+
+class Port(_Object, frozen=True):
+    """One entry of `ports` of a container."""
+
+    name: str = ""
+    container_port: int | None = None
+
+
+class ProbedPort(_Object, frozen=True):
+    """`tcpSocket` or `httpGet` of a probe; a port is a number, or the name of one of the container."""
+
+    host: str = ""
+    port: int | str = 0
+    path: str = ""
+    scheme: str = ""
+    http_headers: tuple[Named, ...] = ()
+
+
+class Probe(_Object, frozen=True):
+    """`livenessProbe`, `readinessProbe` or `startupProbe`."""
+
+    tcp_socket: ProbedPort | None = None
+    http_get: ProbedPort | None = None
+
+
 class Container(_Object, frozen=True):
     """A container; `command` and `args` are None where the image's own, or a runtime's, are taken."""
 
@@ -172,9 +206,14 @@ class Container(_Object, frozen=True):
     args: tuple[str, ...] | None = None
     env: tuple[EnvVar, ...] = ()
     env_from: tuple[EnvFrom, ...] = ()
-    ports: tuple[Anything, ...] = ()
+    ports: tuple[Port, ...] = ()
     resources: Resources = Resources()
     security_context: Anything = {}
+    restart_policy: str = ""
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+    working_dir: str = ""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -197,12 +236,6 @@ class PodClaim(_Object, frozen=True):
     name: str = ""
     resource_claim_name: str = ""
     resource_claim_template_name: str = ""
-
-
-class Named(_Object, frozen=True):
-    """An entry of which only the name is read, such as a scheduling gate."""
-
-    name: str = ""
 
 
 class Toleration(_Object, frozen=True):
@@ -292,6 +325,7 @@ class PodSpec(_Object, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[Spread, ...] = ()
     affinity: Affinity = Affinity()
+    restart_policy: str = ""
 
 
 class TemplateMeta(_Object, frozen=True):
@@ -313,6 +347,8 @@ class JobSpec(_Object, frozen=True):
 
     parallelism: int | None = None
     completions: int | None = None
+    completion_mode: str = ""
+    backoff_limit: int | None = None
     template: PodTemplate = PodTemplate()
 
 
@@ -402,6 +438,13 @@ class VolumeClaimPolicy(_Object, frozen=True):
     templates: tuple[ClaimTemplate, ...] = ()
 
 
+class SuccessPolicy(_Object, frozen=True):
+    """`successPolicy` of a JobSet; no target means every replicated job."""
+
+    operator: str = "All"
+    target_replicated_jobs: tuple[str, ...] = ()
+
+
 class JobSetSpec(_Object, frozen=True):
     """`spec` of a JobSet."""
 
@@ -409,6 +452,7 @@ class JobSetSpec(_Object, frozen=True):
     coordinator: Coordinator | None = None
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     volume_claim_policies: tuple[VolumeClaimPolicy, ...] = ()
+    success_policy: SuccessPolicy = SuccessPolicy()
 
 
 class JobSet(_Object, frozen=True):
@@ -532,6 +576,7 @@ class RuntimeSpec(_Object, frozen=True):
     """`spec` of a runtime."""
 
     ml_policy: MLPolicy = MLPolicy()
+    pod_group_policy: Anything = {}
     template: JobSetTemplate = JobSetTemplate()
 
 
