@@ -14,6 +14,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from muster.strategies.documents import names
+
 __all__ = [
     "KINDS",
     "Affinity",
@@ -137,6 +139,11 @@ class EnvVar(_Object, frozen=True):
     name: str = ""
     value: str = ""
     value_from: EnvVarSource | None = None
+
+    @property
+    def literal(self) -> str | None:
+        """The value; None where only the pod knows it."""
+        return self.value if self.value_from is None else None
 
 
 class ConfigMapRef(_Object, frozen=True):
@@ -383,6 +390,11 @@ class ReplicatedJob(_Object, frozen=True):
     def labels(self) -> Texts:
         """The labels of its Job template, where Trainer puts its ancestor label."""
         return self.template.metadata.labels
+
+    @property
+    def is_model_initializer(self) -> bool:
+        """Whether Trainer downloads a model with it."""
+        return self.labels.get(names.ANCESTOR_LABEL) == "model-initializer"
 
     @property
     def jobs(self) -> int:

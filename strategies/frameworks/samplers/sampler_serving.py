@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents import model, names, paths, pods
 from muster.strategies.documents.pods import Place
 from muster.strategies.frameworks.vllm import serve_arguments, vllm_servers
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
@@ -59,7 +59,7 @@ class Serving:
     @property
     def pods(self) -> int:
         """How many pods it has at once."""
-        return pods.replicas(self.place.raw_job) * pods.at_once(self.place.raw_job)
+        return self.place.job.jobs * self.place.job.at_once
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -69,14 +69,11 @@ class Serving:
         return ("vllm",) if self.site.args[:1] == ("serve",) else ("vllm", "serve")
 
 
-def role(job: Mapping[str, Any]) -> str | None:
+def role(job: model.ReplicatedJob) -> str | None:
     """Return what labels say that a replicated job is: its role, or `sampler` for a server of vLLM's framework."""
-    template = job.get("template") or {}
-    inner = ((template.get("spec") or {}).get("template")) or {}
-    for level in (inner, template):
-        labels = (level.get("metadata") or {}).get("labels") or {}
+    for labels in (job.template.spec.template.metadata.labels, job.labels):
         if names.ROLE_LABEL in labels:
-            return str(labels[names.ROLE_LABEL])
+            return labels[names.ROLE_LABEL]
         if labels.get(names.FRAMEWORK_LABEL) == "vllm":
             return "sampler"
     return None
@@ -88,16 +85,12 @@ def read(document: Mapping[str, Any], job_path: paths.Path, identify: Identify) 
     pod = job["template"]["spec"]["template"]["spec"]
     asked = askings.of_job(job) or frozenset()
     place = pods.place(document, job_path, containers.choose(pod, identify, serves=True, asked=asked) or 0)
-    site = _site(document, place)
-    labelled = role(job) == "sampler"
-    server, bare, trls = _server(site, str(place.raw.get("image") or ""))
+    own = place.container
+    env = tuple(place.raw.get("env") or ())
+    site = Site(own.command or (), own.args or (), bool(own.command), place.path, document, env)
+    labelled = role(place.job) == "sampler"
+    server, bare, trls = _server(site, own.image)
     return Serving(place, site, server, bare, trls, labelled) if labelled or server else None
-
-
-def _site(document: Mapping[str, Any], place: Place) -> Site:
-    own = place.raw
-    command, args, env = tuple(own.get("command") or ()), tuple(own.get("args") or ()), tuple(own.get("env") or ())
-    return Site(command, args, bool(command), place.path, document, env)
 
 
 def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:
@@ -117,5 +110,5 @@ def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:
 
 def _of(launch: Launch, site: Site) -> Server | None:
     if not (launch.launcher is Launcher.TRL and launch.target == "vllm-serve") and launch.target != _TRL:
-        return vllm_servers.of_launch(launch, site.env)
+        return vllm_servers.of_launch(launch, site.values)
     return Server(Form.MODULE, launch.rest, serve_arguments.parse(launch.rest), dict(launch.env), launch.certain)

@@ -103,7 +103,7 @@ class _Author:
     def __init__(self, site: Site, job: Job, found: Invocation) -> None:
         self.site, self.job, self.found = site, job, found
         self.offset = len(site.argv) - len(found.args)
-        self.own_args = job.kind == "JobSet" or job.raw_trainer.get("args") is not None
+        self.own_args = job.kind == "JobSet" or job.trainer.args is not None
         self.mixed = site.own_command != self.own_args and bool(site.command) and bool(site.args)
 
     def owns(self, given: Given) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import loose, names, pods
+from muster.strategies.documents import loose, model, names
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections
 from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
@@ -140,18 +140,18 @@ def _plan(
 
 
 def _circumstances(job: Job, site: sites.Site, launch: Launch | None = None) -> validation.Circumstances:
-    pod = job.container.raw_pod if job.container else {}
+    pod = job.container.pod if job.container else model.PodSpec()
     return validation.Circumstances(
         topology=topologies.launched(topologies.read_topology(job), launch or invocations.launched(site)),
         ranks=lambda: _ranks(job),
         own_image=job.brings_image,
-        alone=len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) < 2,
+        alone=len(pod.containers) + len(pod.init_containers) < 2,
     )
 
 
 def _brings_keys(job: Job) -> bool:
     """Whether a whole ConfigMap or Secret, or a volume of keys, may give the training a key of a service."""
-    if job.container is None or job.container.raw.get("envFrom"):
+    if job.container is None or job.container.container.env_from:
         return True
     volumes = loose.mappings(job.container.raw_pod.get("volumes"))
     return any(each.get(kind) is not None for each in volumes for kind in ("secret", "projected", "csi"))
@@ -209,7 +209,7 @@ def _fighting_methods(
     job: Job, site: sites.Site, found: invocations.Invocation, annotated: tuple[str, str]
 ) -> Iterator[Finding]:
     """Refuse an annotation of the job against a method that the job itself writes; its runtime's is only a default."""
-    own_args = job.kind == "JobSet" or job.raw_trainer.get("args") is not None
+    own_args = job.kind == "JobSet" or job.trainer.args is not None
     own = own_args if found.said_by == "first argument" else site.own_command
     if own and not annotated[1].startswith("runtime"):
         field = f"metadata.annotations[{names.TRL_METHOD_ANNOTATION}]"
@@ -229,13 +229,13 @@ def _write(
     command, args = _split(settled, found, plan)
     site.write(changes, command, args, rule=rule, reason=plan.reason)
     for name, value in plan.env.items():
-        present = pods.find_env(site.env, name)
-        if present is None:
+        present = site.values.get(name, "")
+        if name not in site.values:
             reason = "this variable is part of the accelerate preset that the launch names"
             changes.append((*site.path, "env"), {"name": name, "value": value}, rule=rule, reason=reason)
-        elif present.get("value") != value:
+        elif present != value:
             message = f"kept as the job sets it; the accelerate preset would have set {value!r}"
-            changes.report(warning(f"{site.place}.env[{name}]", present.get("value"), message, rule=rule))
+            changes.report(warning(f"{site.place}.env[{name}]", present, message, rule=rule))
     if plan.caveat:
         changes.report(note(f"{site.place}.args", found.method, plan.caveat, rule=rule))
 

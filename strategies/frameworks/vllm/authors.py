@@ -29,7 +29,7 @@ class Authors:
     def __init__(self, site: Site, job: Job, server: Server) -> None:
         self._boundary = len(site.command) - (len(site.argv) - len(server.args))
         self._own_command = site.own_command
-        self._own_args = job.kind == "JobSet" or job.raw_trainer.get("args") is not None
+        self._own_args = job.kind == "JobSet" or job.trainer.args is not None
         self.mixed = self._own_command != self._own_args and bool(site.command) and bool(site.args)
 
     def owns(self, index: int) -> bool:

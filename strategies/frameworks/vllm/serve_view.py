@@ -90,8 +90,7 @@ class ServeView:
 
     def variable(self, name: str) -> str:
         """Return the field path of a variable."""
-        own = any(entry.get("name") == name for entry in self.site.env)
-        return f"{self.site.place}.env[{name}]" if own else self.args
+        return f"{self.site.place}.env[{name}]" if name in self.site.values else self.args
 
     def field(self, name: str) -> str:
         """Return the field path of a flag, or of the arguments where it is missing."""

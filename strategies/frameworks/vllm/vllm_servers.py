@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from muster.strategies.documents import pods
-from muster.strategies.documents.pods import EnvVar
 from muster.strategies.frameworks.vllm import serve_arguments
 from muster.strategies.launches.expansions import resolve_own
 from muster.strategies.launches.launches import Launch, Launcher
@@ -144,12 +142,12 @@ class Server:
         return (self.env.get(variable) or "").strip().lower() in _TRUE
 
 
-def of_launch(launch: Launch, env: Sequence[EnvVar] = ()) -> Server | None:
-    """Return the server that a launch starts in a container with this env, None for another program."""
+def of_launch(launch: Launch, env: Mapping[str, str | None]) -> Server | None:
+    """Return the server that a launch starts, None for another program; of what only the pod knows, `env` has None."""
     form = _form(launch)
     if form is None:
         return None
-    seen = {**({} if launch.cleared else _visible(env)), **launch.env}
+    seen = {**({} if launch.cleared else env), **launch.env}
     known = {name: value for name, value in seen.items() if name not in launch.assigned}
     if launch.through:  # a shell divides a value at its blanks
         known = {name: value for name, value in known.items() if value and not _BLANK.search(value)}
@@ -163,12 +161,11 @@ def starts(launch: Launch) -> bool:
 
 def implied(site: Site) -> Server | None:
     """Return the server that a bare command line starts, also where the image's own entrypoint is vLLM's."""
-    found = of_launch(site.launch, site.env)
+    found = of_launch(site.launch, site.values)
     if found or site.command:
         return found
     args = site.args[1:] if site.args[:1] == ("serve",) else site.args
-    seen = _visible(site.env)
-    return Server(Form.SERVE, args, _read(args, seen), seen)
+    return Server(Form.SERVE, args, _read(args, site.values), site.values)
 
 
 def extended(server: Server, words: Sequence[str]) -> Server:
@@ -179,11 +176,6 @@ def extended(server: Server, words: Sequence[str]) -> Server:
 
 def _read(args: Sequence[str], env: Mapping[str, str | None]) -> serve_arguments.Parsed:
     return serve_arguments.parse([resolve_own(word, env) for word in args])
-
-
-def _visible(env: Sequence[EnvVar]) -> dict[str, str | None]:
-    last = {str(entry.get("name")): entry for entry in env}
-    return {name: pods.env_value([entry], name) for name, entry in last.items()}
 
 
 def _form(launch: Launch) -> Form | None:

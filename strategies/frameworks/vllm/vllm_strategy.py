@@ -8,11 +8,11 @@ What a user wrote stays; flags are only added. The annotation `muster.dev/vllm-f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import additions
-from muster.strategies.documents import names, paths, pods, quantities
+from muster.strategies.documents import model, names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.frameworks.vllm import (
     authors,
@@ -26,7 +26,6 @@ from muster.strategies.frameworks.vllm import (
 )
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
 from muster.strategies.jobs.jobs import Job, once_for_all
-from muster.strategies.jobs.templates import find_spec
 from muster.strategies.launches import (
     capabilities,
     endings,
@@ -135,18 +134,15 @@ class VLLMStrategy:
             message = f"a pod can use one MIG slice, and {idle} would be idle; ask for one, and for more pods"
             yield warning(f"{site.place}.resources", None, message, rule="vllm/parallel-size")
         if job.container is not None and job.kind == "JobSet" and len(found) == 1:
-            yield from health_probes.check(
-                found[0], job.container.raw_pod, job.container.raw, paths.field(job.document, job.container.path)
-            )
+            yield from health_probes.check(found[0], job.container, paths.field(job.document, job.container.path))
 
 
 def _numbered(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
     """Yield what does not fit the pods of the only replicated job, of which each is a node of one engine."""
     place = job.container
-    alone = place is not None and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) == 1
-    if place is not None and alone and job.kind == "JobSet" and len(found) == 1:
-        names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(pods.replicas(place.raw_job), _MOST))]
-        yield from engine_pods.numbered(found[0], pods.at_once(place.raw_job), names)
+    if place is not None and len(job.jobset.replicated_jobs) == 1 and job.kind == "JobSet" and len(found) == 1:
+        names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(place.job.jobs, _MOST))]
+        yield from engine_pods.numbered(found[0], place.job.at_once, names)
 
 
 _MOST = 100  # Jobs whose names are compared
@@ -162,24 +158,20 @@ def _crowded(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
         yield from ((found[0], flag, message) for _, flag, message in engine_pods.crowded([*found, *beside], gpus))
 
 
-def _sharing(place: pods.Place) -> Iterator[pods.Container]:
+def _sharing(place: pods.Place) -> Iterator[model.Container]:
     """Yield the other containers of the pod that have the same claims, and so the same devices."""
-    own = _claims(place.raw)
-    for other in place.raw_pod.get("containers") or ():
-        if own and other is not place.raw and _claims(other) == own:
+    own = set(place.container.resources.claims)
+    for other in place.pod.containers:
+        if own and other is not place.container and set(other.resources.claims) == own:
             yield other
 
 
-def _claims(container: pods.Container) -> set[tuple[object, object]]:
-    return {(each.get("name"), each.get("request")) for each in (container.get("resources") or {}).get("claims") or ()}
+def _of_container(container: model.Container) -> list[Server]:
+    env = {each.name: each.literal for each in container.env}
+    return [server for server in _started(readings.read(container.argv), env) if server.certain]
 
 
-def _of_container(container: pods.Container) -> list[Server]:
-    reading = readings.read([*(container.get("command") or ()), *(container.get("args") or ())])
-    return [server for server in _started(reading, container.get("env") or ()) if server.certain]
-
-
-def _started(reading: readings.Reading, env: Sequence[pods.EnvVar]) -> list[Server]:
+def _started(reading: readings.Reading, env: Mapping[str, str | None]) -> list[Server]:
     read = (vllm_servers.of_launch(launch, env) for launch in reading.launches)
     return [server for server in read if server is not None]
 
@@ -187,7 +179,7 @@ def _started(reading: readings.Reading, env: Sequence[pods.EnvVar]) -> list[Serv
 def _servers(site: sites.Site) -> list[Server]:
     """Return the servers that a container starts, also inside wrappers and shells."""
     bare = vllm_servers.implied(site)
-    return _started(site.reading, site.env) if bare is None else [bare]
+    return _started(site.reading, site.values) if bare is None else [bare]
 
 
 def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_view.Circumstances:
@@ -211,8 +203,8 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
 
 def _memory(place: pods.Place | None) -> float | None:
     """Return the memory limit of a container in GiB, None for none."""
-    limits = place.raw["resources"].get("limits") if place and place.raw.get("resources") else None
-    return quantities.count(limits.get("memory")) / _GIB or None if limits else None
+    limit = place.container.resources.limits.get("memory") if place else None
+    return quantities.count(limit) / _GIB or None
 
 
 _GIB = 1024**3
@@ -230,7 +222,7 @@ def _is_foreign(job: Job) -> bool:
 
 def _image(job: Job) -> tuple[str, str, str]:
     """Return the owner, the name and the tag of the image."""
-    image = str(job.raw_trainer.get("image") or (job.container.raw.get("image") if job.container else "") or "")
+    image = job.trainer.image or (job.container.container.image if job.container else "")
     owner, _, rest = image.rpartition("/")
     name, _, tag = rest.partition(":")
     return owner, name, tag
@@ -260,14 +252,14 @@ def _unchanged(site: sites.Site) -> Finding:
 
 def _enable(changes: Changes, place: pods.Place, feature: str) -> None:
     flag, env, value = _FEATURES[feature]
-    found = pods.find_env(place.raw.get("env"), env)
+    found = place.container.find_env(env)
     if found is None:
         reason = f"the feature {feature} was asked for, and {flag} needs this variable"
         changes.append((*place.path, "env"), {"name": env, "value": value}, rule="vllm/features", reason=reason)
-    elif found.get("value") != value:
+    elif found.value != value:
         where = f"{paths.field(changes.document, place.path)}.env[{env}]"
         message = f"kept as the job sets it; the feature {feature} needs {value!r}"
-        changes.report(warning(where, found.get("value"), message, rule="vllm/features"))
+        changes.report(warning(where, found.literal, message, rule="vllm/features"))
 
 
 def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -316,9 +308,7 @@ def _words(found: tuple[str, str] | None) -> list[str]:
 
 @once_for_all
 def _has_model_initializer(job: Job) -> bool:
-    document, path = find_spec(job)
-    steps = (pods.labels(place.raw_job).get(names.ANCESTOR_LABEL) for place in pods.places(document, path))
-    return "model-initializer" in steps
+    return any(each.is_model_initializer and each.pod.containers for each in job.jobset.replicated_jobs)
 
 
 def _feature_findings(job: Job, found: list[Server]) -> Iterator[Finding]:

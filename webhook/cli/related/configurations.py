@@ -238,7 +238,7 @@ def _flags(launch: Launch, text: str) -> Sequence[str] | None:
     if found is None:
         return None
     if vllm_servers.starts(launch):
-        server = vllm_servers.of_launch(launch)
+        server = vllm_servers.of_launch(launch, {})
         taken = {*server.parsed.values, *server.parsed.off} if server is not None else set()
         return [word for key, value in found.items() if _dashed(key) not in taken for word in _of_vllm(key, value)]
     script = invocations.within(launch)

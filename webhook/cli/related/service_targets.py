@@ -7,10 +7,10 @@ gives it (kubernetes `pkg/apis/core/types.go` ServicePort, `pkg/api/pod/util.go`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
+from muster.strategies.documents import decoding, model
 from muster.strategies.documents.findings import Finding, warning
-from muster.strategies.documents.pods import EnvVar
 from muster.strategies.frameworks.vllm import health_probes, vllm_servers
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
@@ -48,7 +48,8 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
 def _listens(held: Held) -> int | None:
     """Return the port of the only server that a container starts, None where it is not known."""
     launch = readings.read(held.command).only if held.command else None
-    server = vllm_servers.of_launch(launch, cast("Sequence[EnvVar]", held.env)) if launch is not None else None
+    env = {each.name: each.literal for each in decoding.read({"env": held.env}, model.Container).env}
+    server = vllm_servers.of_launch(launch, env) if launch is not None else None
     return health_probes.port(server) if server is not None and server.certain and not server.open else None
 
 
