@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
-from muster.strategies.documents import loose, quantities
+from muster.strategies.documents import decoding, loose, model, quantities
 from muster.strategies.documents.findings import Severity
-from muster.strategies.documents.pods import ResourceRequirements
 from muster.strategies.platform import devices
 
 __all__ = ["Problem", "check"]
@@ -101,7 +100,7 @@ def _wishes(resources: Mapping[str, Any], limits: Mapping[str, Any]) -> Iterator
             yield Problem(Severity.WARNING, ("limits", name), amount, message, "core/shared-device")
     if sum("/" in name for name in limits) < 2:
         return
-    makers = devices.makers(cast("ResourceRequirements", resources))
+    makers = devices.makers(decoding.read(resources, model.Resources))
     if len(makers) > 1:
         message = (
             f"the pod gets devices of {' and '.join(makers)}, and hardly any node has both; ask for those of one "

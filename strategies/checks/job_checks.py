@@ -124,7 +124,7 @@ def _runtime(subject: Job) -> Iterator[Finding]:
 
 def _ignored(subject: Job, runtime: Runtime, name: str) -> Iterator[Finding]:
     """Report members of `spec.trainer` that Trainer drops, because the runtime labels no training job."""
-    place, dropped = runtime.trainer, ml_policies.ignored(runtime, subject.raw_trainer)
+    place, dropped = runtime.trainer, ml_policies.ignored(runtime, subject.trainer)
     if not dropped:
         return
     what = f"Trainer would ignore {', '.join(dropped)} of spec.trainer"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from muster.strategies.claims.requests import ClaimRequest, is_of
-from muster.strategies.documents import names
+from muster.strategies.documents import decoding, model, names
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.pods import ResourceRequirements
@@ -55,7 +55,7 @@ def judge(job: Job, request: ClaimRequest, profile: Profile | None, uses: _Uses)
     instead = False
     for path, entries in _by_container(uses).items():
         classes = [one for entry in entries for one in _classes(job, profile, entry)]
-        for name, amount in devices.accelerators(_resources(request, path)).items():
+        for name, amount in devices.accelerators(decoding.read(_resources(request, path), model.Resources)).items():
             if profile is not None and profile.replaces == name:
                 swapped.append((path, name))
                 continue

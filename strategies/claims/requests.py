@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from muster.strategies.claims.notations import AskedClaim, read
-from muster.strategies.documents import loose, names, paths
+from muster.strategies.documents import decoding, loose, model, names, paths
 from muster.strategies.documents.findings import Finding, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.pods import ResourceRequirements
@@ -178,7 +178,11 @@ def _kept_resource(job: Job, template: Template, name: str) -> Path | None:
     if profile is None or main is None or not devices.sounds_like_one(profile.device_class):
         return None
     resources = cast("ResourceRequirements", main[1].get("resources") or {})
-    own = (resource for resource in devices.accelerators(resources) if resource != profile.replaces)
+    own = (
+        resource
+        for resource in devices.accelerators(decoding.read(resources, model.Resources))
+        if resource != profile.replaces
+    )
     resource = next(own, None)
     part = "limits" if resource in (resources.get("limits") or {}) else "requests"
     return None if resource is None else (*main[0][-2:], "resources", part, resource)

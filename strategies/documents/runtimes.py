@@ -49,59 +49,62 @@ class Runtime:
     @property
     def name(self) -> str:
         """`metadata.name`; torchtune's names are semantic (`torchtune-llama3.2-1b`)."""
-        return str((self.document.get("metadata") or {}).get("name", ""))
+        return self.value.metadata.name
 
     @functools.cached_property
     def framework(self) -> str | None:
         """The label `trainer.kubeflow.org/framework` on the runtime itself; the template's labels do not count."""
-        labels = (self.document.get("metadata") or {}).get("labels") or {}
-        value = labels.get(names.FRAMEWORK_LABEL)
-        return str(value) if value else None
+        return self.value.metadata.labels.get(names.FRAMEWORK_LABEL) or None
 
     @property
     def ml_policy(self) -> Mapping[str, Any]:
-        """`spec.mlPolicy`: `numNodes` and one source (`torch`, `mpi`, `jax`, ...)."""
+        """`spec.mlPolicy` as the document holds it."""
         return (self.document.get("spec") or {}).get("mlPolicy") or {}
+
+    @property
+    def policy(self) -> model.MLPolicy:
+        """`spec.mlPolicy`: `numNodes` and one source (`torch`, `mpi`, `jax`, ...)."""
+        return self.value.spec.ml_policy
 
     @property
     def is_torch(self) -> bool:
         """Whether Trainer's torch plugin injects PET_* for this runtime; an empty `torch` counts."""
-        return self.ml_policy.get("torch") is not None
+        return self.policy.torch is not None
 
     @property
     def processes(self) -> int | str | None:
         """`spec.mlPolicy.torch.numProcPerNode`, a number or a word, which a runtime of an older Trainer may have."""
-        found = (self.ml_policy.get("torch") or {}).get("numProcPerNode")
-        return found if isinstance(found, int | str) else None
+        return self.policy.torch.num_proc_per_node if self.policy.torch else None
 
     @functools.cached_property
     def trainer(self) -> pods.Place | None:
         """The training container of the template."""
-        starts = names.LAUNCHER if self.ml_policy.get("mpi") is not None else ""
+        starts = names.LAUNCHER if self.policy.mpi is not None else ""
         return pods.trainer(self.document, ("spec", "template", "spec"), starts)
 
     @property
     def is_unlabelled(self) -> bool:
         """Whether a training container was found by its name alone, so that Trainer changes nothing in it."""
         place = self.trainer
-        return place is not None and pods.labels(place.raw_job).get(names.ANCESTOR_LABEL) != names.ANCESTOR_TRAINER
+        return place is not None and place.job.labels.get(names.ANCESTOR_LABEL) != names.ANCESTOR_TRAINER
+
+    @property
+    def resources(self) -> model.Resources:
+        """`resources` of the training container; empty where there is none."""
+        return self.trainer.container.resources if self.trainer else model.Resources()
 
     @property
     def network(self) -> Mapping[str, Any]:
-        """`spec.template.spec.network`: `subdomain`, `enableDNSHostnames`, `publishNotReadyAddresses`."""
+        """`spec.template.spec.network` as the document holds it."""
         template = (self.document.get("spec") or {}).get("template") or {}
         return (template.get("spec") or {}).get("network") or {}
 
-    @property
-    def labels(self) -> Mapping[str, Any]:
+    @functools.cached_property
+    def labels(self) -> Mapping[str, str]:
         """Labels of the runtime, over those of its template (the template's reach the JobSet)."""
-        own = (self.document.get("metadata") or {}).get("labels") or {}
-        template = (self.document.get("spec") or {}).get("template") or {}
-        return {**((template.get("metadata") or {}).get("labels") or {}), **own}
+        return {**self.value.spec.template.metadata.labels, **self.value.metadata.labels}
 
     @functools.cached_property
-    def annotations(self) -> Mapping[str, Any]:
+    def annotations(self) -> Mapping[str, str]:
         """Annotations of the runtime, over those of its template (the template's reach the JobSet)."""
-        own = (self.document.get("metadata") or {}).get("annotations") or {}
-        template = (self.document.get("spec") or {}).get("template") or {}
-        return {**((template.get("metadata") or {}).get("annotations") or {}), **own}
+        return {**self.value.spec.template.metadata.annotations, **self.value.metadata.annotations}

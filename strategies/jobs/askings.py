@@ -10,19 +10,18 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from muster.strategies.documents import loose, names
+from muster.strategies.documents import loose, model, names
 
 __all__ = ["of_job", "read"]
 
 _NAMES = "containerNames"
 _NO_PROFILE = "none"
-_Notes = Mapping[str, Any]
+_Notes = Mapping[str, str]
 
 
-def of_job(job: Mapping[str, Any]) -> frozenset[str] | None:
+def of_job(job: model.ReplicatedJob) -> frozenset[str] | None:
     """Return `read` of the replicated job's own annotations, those of its pods first."""
-    pods = (("template", "spec", "template"), ("template",))
-    return read(loose.member(job, *each, "metadata", "annotations") for each in pods)
+    return read((job.template.spec.template.metadata.annotations, job.template.metadata.annotations))
 
 
 def read(levels: Iterable[_Notes]) -> frozenset[str] | None:
@@ -42,9 +41,9 @@ def read(levels: Iterable[_Notes]) -> frozenset[str] | None:
     return None
 
 
-def _named(claims: Any) -> Iterator[str]:
+def _named(claims: str | None) -> Iterator[str]:
     """Yield the containers that claims name; what cannot be read names none, and is reported elsewhere."""
-    if not isinstance(claims, str) or _NAMES not in claims:
+    if claims is None or _NAMES not in claims:
         return
     try:
         entries: Any = json.loads(claims)

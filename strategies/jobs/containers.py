@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from muster.strategies.documents import names
-from muster.strategies.documents.pods import Container
+from muster.strategies.documents.model import Container, PodSpec
 from muster.strategies.jobs.programs import Identify, Kind, Program
 from muster.strategies.platform import devices
 
@@ -22,27 +20,24 @@ _SIDECAR = re.compile(
 
 def program(container: Container, identify: Identify) -> Program:
     """Return what a container starts."""
-    return identify([*(container.get("command") or ()), *(container.get("args") or ())])
+    return identify(container.argv)
 
 
-def holds_devices(container: Container, pod_spec: Mapping[str, Any]) -> bool:
+def holds_devices(container: Container, pod: PodSpec) -> bool:
     """Whether a container asks for a device: as a resource, or by a claim of its pod."""
-    resources = container.get("resources")
-    if not resources:
-        return False
-    return devices.seen(resources, pod_spec.get("resourceClaims") or (), {}).kind != "none"
+    return devices.seen(container.resources, pod.resource_claims, {}).kind != "none"
 
 
 def is_aside(container: Container, identify: Identify) -> bool:
     """Whether a container does no part of the work, by what it starts or, where that is not read, by its name."""
     kind = program(container, identify).kind
     return kind in (Kind.CLUSTER, Kind.IDLE) or (
-        kind in (Kind.UNKNOWN, Kind.PYTHON) and bool(_SIDECAR.search(str(container.get("name", ""))))
+        kind in (Kind.UNKNOWN, Kind.PYTHON) and bool(_SIDECAR.search(container.name))
     )
 
 
 def choose(
-    pod_spec: Mapping[str, Any],
+    pod: PodSpec,
     identify: Identify,
     *,
     serves: bool | None = None,
@@ -55,17 +50,17 @@ def choose(
     the list wins only where nothing else differs.
 
     Args:
-        pod_spec: the pod spec.
+        pod: the pod spec.
         identify: from a command line to what it starts.
         serves: whether the work is to serve, rather than to train; None where it may be either.
         asked: names of containers for which annotations ask for claims (`askings`), so that they hold devices.
     """
-    containers: Sequence[Container] = pod_spec.get("containers") or ()
+    containers = pod.containers
     if len(containers) < 2:  # nothing to choose from
         return 0 if containers else None
     launched = any(_launches(program(each, identify).kind, serves=serves) for each in containers)
     holders = [
-        (each.get("name") in asked or holds_devices(each, pod_spec)) and not (launched and is_aside(each, identify))
+        (each.name in asked or holds_devices(each, pod)) and not (launched and is_aside(each, identify))
         for each in containers
     ]
     return max(
@@ -79,7 +74,7 @@ def _launches(kind: Kind, *, serves: bool | None) -> bool:
 
 
 def _fitness(container: Container, identify: Identify, *, holds: bool, serves: bool | None) -> tuple[int, ...]:
-    kind, name = program(container, identify).kind, str(container.get("name", ""))
+    kind, name = program(container, identify).kind, container.name
     return (
         serves is not False or kind is not Kind.SERVER,
         holds,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import decoding, model, pods, trainjobs
@@ -109,8 +109,11 @@ class Job:
     @property
     @once
     def trainer(self) -> model.Trainer:
-        """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing."""
-        return decoding.read(self.raw_trainer, model.Trainer)
+        """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
+
+        Its process count may be that of a runtime for an older Trainer.
+        """
+        return resources.effective(self.trainjob.spec.trainer if self.trainjob else model.Trainer(), self.runtime)
 
     @property
     @once
@@ -130,9 +133,13 @@ class Job:
     @property
     @once
     def raw_trainer(self) -> trainjobs.Trainer:
-        """`trainer` as the documents hold it; its process count may be that of a runtime for an older Trainer."""
-        document = self.document if self.kind == "TrainJob" else self.owner
-        return resources.effective(document or {}, self.runtime)
+        """`trainer` as the documents hold it."""
+        document, processes = self.document if self.kind == "TrainJob" else self.owner, self.trainer.num_proc_per_node
+        found = trainjobs.trainer(document or {})
+        if processes == found.get("numProcPerNode"):
+            return found
+        others = {member: value for member, value in found.items() if member != "numProcPerNode"}
+        return cast("trainjobs.Trainer", others if processes is None else {**others, "numProcPerNode": processes})
 
     @property
     @once

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.strategies.documents import names, pods
+from muster.strategies.documents import decoding, model, names, paths
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import askings, containers
 from muster.strategies.jobs.programs import Identify, Kind, Program
@@ -69,7 +69,7 @@ class Parts:
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     index: int
-    job: Mapping[str, Any]
+    job: model.ReplicatedJob
     container: int
     program: Program
     devices: bool
@@ -77,37 +77,35 @@ class _Candidate:
 
     @property
     def name(self) -> str:
-        return str(self.job.get("name", ""))
+        return self.job.name
 
     @property
     def words(self) -> frozenset[str]:
         return frozenset(_WORD.findall(self.name))
 
     @property
-    def _container(self) -> pods.Container:
-        found: pods.Container = self.job["template"]["spec"]["template"]["spec"]["containers"][self.container]
-        return found
+    def _container(self) -> model.Container:
+        return self.job.pod.containers[self.container]
 
     @property
-    def image(self) -> str | None:
-        return self._container.get("image")
+    def image(self) -> str:
+        return self._container.image
 
     @property
     def pods(self) -> int:
-        return pods.replicas(self.job) * pods.at_once(self.job)
+        return self.job.jobs * self.job.at_once
 
     @property
     def nodes(self) -> int | None:
         """Number of nodes that its launch or its env names."""
-        written = pods.env_value(self._container.get("env"), names.PET_NNODES) or ""
+        written = self._container.env_value(names.PET_NNODES) or ""
         env = int(written) if written.isdecimal() and len(written) < _LONG else None
         return env if self.program.nodes is None else self.program.nodes
 
     @property
     def master(self) -> str:
         """Where its nodes meet, as its launch or its env names it; "" for nowhere or for the pod itself."""
-        env = self._container.get("env")
-        found = [self.program.master, *(pods.env_value(env, name) or "" for name in _MASTERS)]
+        found = [self.program.master, *(self._container.env_value(name) or "" for name in _MASTERS)]
         host = next((each for each in found if each), "").partition(":")[0]
         return "" if host in _LOOPBACK else host
 
@@ -139,10 +137,8 @@ def find(
         identify: from a command line to what it starts.
         around: containers for which annotations outside of the replicated jobs ask for claims.
     """
-    spec: Any = document
-    for member in spec_path:
-        spec = spec.get(member) or {}
-    jobs = [(index, job) for index, job in enumerate(spec.get("replicatedJobs") or ()) if _containers(job)]
+    spec = _spec(document, spec_path)
+    jobs = [(index, job) for index, job in enumerate(spec.replicated_jobs) if job.pod.containers]
     ours = next((each for each in jobs if _is_trainers(each[1])), None)
     if ours is not None:
         return _of_trainer(*ours, spec_path, identify, around)
@@ -169,10 +165,8 @@ def beside(
         trains: the replicated job that Trainer takes for the training.
         identify: from a command line to what it starts.
     """
-    spec: Any = document
-    for member in spec_path:
-        spec = spec.get(member) or {}
-    jobs = [(index, job) for index, job in enumerate(spec.get("replicatedJobs") or ()) if _containers(job)]
+    spec = _spec(document, spec_path)
+    jobs = [(index, job) for index, job in enumerate(spec.replicated_jobs) if job.pod.containers]
     if len(jobs) < 2:  # nothing beside it
         return ()
     found = list(_candidates(document, jobs, identify, serves=False))
@@ -182,8 +176,8 @@ def beside(
     return tuple(each.name for each in found if each.index != trains[-1] and each.index in together)
 
 
-def _is_trainers(job: Mapping[str, Any]) -> bool:
-    return bool(pods.labels(job).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER)
+def _is_trainers(job: model.ReplicatedJob) -> bool:
+    return job.labels.get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,41 +189,38 @@ class _Choice:
 
 def _of_trainer(
     index: int,
-    job: Mapping[str, Any],
+    job: model.ReplicatedJob,
     spec_path: tuple[str, ...],
     identify: Identify,
     around: Callable[[], frozenset[str]],
 ) -> Parts:
     """Choose Trainer's container of that job; where a JobSet of a user has none, the one that trains."""
-    called = [each.get("name") for each in _containers(job)]
+    called = [each.name for each in job.pod.containers]
     chosen = _chosen(job, identify, around, serves=False)
     position = called.index(names.CONTAINER_NODE) if names.CONTAINER_NODE in called else chosen
     return Parts((((*spec_path, "replicatedJobs", index), position),))
 
 
-def _chosen(job: Mapping[str, Any], identify: Identify, around: Callable[[], frozenset[str]], *, serves: bool) -> int:
-    if len(_containers(job)) < 2:  # nothing to choose from
+def _chosen(job: model.ReplicatedJob, identify: Identify, around: Callable[[], frozenset[str]], *, serves: bool) -> int:
+    if len(job.pod.containers) < 2:  # nothing to choose from
         return 0
     asked = askings.of_job(job)
-    pod = job["template"]["spec"]["template"]["spec"]
-    return containers.choose(pod, identify, serves=serves, asked=around() if asked is None else asked) or 0
+    return containers.choose(job.pod, identify, serves=serves, asked=around() if asked is None else asked) or 0
 
 
 def _candidates(
     document: Mapping[str, Any],
-    jobs: Sequence[tuple[int, Mapping[str, Any]]],
+    jobs: Sequence[tuple[int, model.ReplicatedJob]],
     identify: Identify,
     around: Callable[[], frozenset[str]] = frozenset,
     *,
     serves: bool,
 ) -> Iterator[_Candidate]:
-    labels = (document.get("metadata") or {}).get("labels") or {}
-    common = str(labels[names.ROLE_LABEL]) if names.ROLE_LABEL in labels else None
+    common = decoding.read(document.get("metadata") or {}, model.ObjectMeta).labels.get(names.ROLE_LABEL)
     for index, job in jobs:
-        pod = job["template"]["spec"]["template"]["spec"]
         position = _chosen(job, identify, around, serves=serves)
-        container = pod["containers"][position]
-        held = containers.holds_devices(container, pod) or askings.of_job(job) is not None
+        container = job.pod.containers[position]
+        held = containers.holds_devices(container, job.pod) or askings.of_job(job) is not None
         yield _Candidate(index, job, position, containers.program(container, identify), held, _role(job, common))
 
 
@@ -242,12 +233,12 @@ def _servers(found: Sequence[_Candidate]) -> _Choice:
     holding = [each for each in unknown if each.devices]
     chosen = serving or [each for each in named if each.devices] or holding or named
     # Those of the same image too, now and not only when a launch was written into the chosen ones.
-    taken, images = {each.index for each in chosen}, {each.image for each in chosen} - {None}
+    taken, images = {each.index for each in chosen}, {each.image for each in chosen} - {""}
     like = {each.index for each in unknown if each.image in images}
     return _Choice([each for each in mine if each.index in taken | like])
 
 
-def _training(found: Sequence[_Candidate], spec: Mapping[str, Any]) -> _Choice:
+def _training(found: Sequence[_Candidate], spec: model.JobSetSpec) -> _Choice:
     """Choose the group of replicated jobs that trains together, or say which groups could be it."""
     labelled = [each for each in found if each.role == "trainer"]
     if labelled:
@@ -306,19 +297,19 @@ def _weight(group: _Group) -> tuple[bool, bool, bool, Kind]:
     )
 
 
-def _settled(groups: Sequence[_Group], spec: Mapping[str, Any]) -> _Choice:
+def _settled(groups: Sequence[_Group], spec: model.JobSetSpec) -> _Choice:
     if len(groups) != 1 or not groups[0]:
         return _Choice(rivals=tuple(each.name for group in groups for each in group))
     running = [each for each in groups[0] if each.pods] or groups[0][:1]
-    leading = (spec.get("coordinator") or {}).get("replicatedJob")
+    leading = spec.coordinator.replicated_job if spec.coordinator else None
     return _Choice(sorted(running, key=lambda each: each.name != leading))
 
 
-def _groups(found: Sequence[_Candidate], spec: Mapping[str, Any], *, sure: bool = False) -> list[_Group]:
+def _groups(found: Sequence[_Candidate], spec: model.JobSetSpec, *, sure: bool = False) -> list[_Group]:
     """Divide candidates into those that train together, each group in the order of the document."""
     groups: list[_Group] = []
     counts = _counted_together(found)
-    leading = (spec.get("coordinator") or {}).get("replicatedJob")
+    leading = spec.coordinator.replicated_job if spec.coordinator else None
     first: dict[_Key, int] = {}  # the first group in which somebody is held by a key
     for each in found:
         kin = _Kin(each, counts, leading, sure=sure)
@@ -436,27 +427,21 @@ def _likeness(one: _Candidate) -> _Key | None:
     return (program.launcher, program.target, one.devices) if program.kind is Kind.LAUNCHER else None
 
 
-def _role(job: Mapping[str, Any], common: str | None) -> str | None:
+def _role(job: model.ReplicatedJob, common: str | None) -> str | None:
     """Return what a label says that a replicated job is, `trainer` or another role; None where no label says it.
 
     The role of the whole document, `common`, tells none from the others: Muster writes it on all pods.
     """
-    for labels in _labels(job):
-        if names.ROLE_LABEL in labels and str(labels[names.ROLE_LABEL]) != common:
-            return str(labels[names.ROLE_LABEL])
+    for labels in (job.template.spec.template.metadata.labels, job.labels):
+        if labels.get(names.ROLE_LABEL, common) != common:
+            return labels[names.ROLE_LABEL]
         if _REPLICA_TYPE in labels:
-            return "trainer" if str(labels[_REPLICA_TYPE]).lower() in _TRAINING_TYPES else "other"
-        if labels.get(names.ANCESTOR_LABEL) is not None:
+            return "trainer" if labels[_REPLICA_TYPE].lower() in _TRAINING_TYPES else "other"
+        if names.ANCESTOR_LABEL in labels:
             return "initializer"
     return None
 
 
-def _labels(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    template = job.get("template") or {}
-    yield ((((template.get("spec") or {}).get("template")) or {}).get("metadata") or {}).get("labels") or {}
-    yield (template.get("metadata") or {}).get("labels") or {}
-
-
-def _containers(job: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    spec = ((((job.get("template") or {}).get("spec") or {}).get("template")) or {}).get("spec") or {}
-    return spec.get("containers") or ()
+def _spec(document: Mapping[str, Any], path: tuple[str, ...]) -> model.JobSetSpec:
+    found = paths.lookup(document, path)
+    return decoding.read(found, model.JobSetSpec) if isinstance(found, dict) else model.JobSetSpec()

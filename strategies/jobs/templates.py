@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from muster.strategies.documents import decoding, loose, model, names, paths, pods, trainjobs
+from muster.strategies.documents import decoding, loose, model, names, paths, pods
 from muster.strategies.documents.findings import Finding, quoted
 from muster.strategies.documents.paths import Absent, Path
 from muster.strategies.documents.runtimes import Runtime
@@ -90,7 +90,7 @@ class Template:
         if pods.labels(self.raw).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
             named = (index for index, each in enumerate(own) if each.get("name") == names.CONTAINER_NODE)
             return next(named, 0 if own else None)
-        return containers.choose(self.raw_spec, self.identify)
+        return containers.choose(self.pod, self.identify)
 
     def metadata(self, member: str) -> Iterator[tuple[Mapping[str, Any], Path]]:
         """Yield its `labels` or `annotations` and their path, those of the pod template first, then the Job's."""
@@ -125,10 +125,10 @@ def list_templates(job: Job) -> Sequence[Template]:
     every = enumerate(loose.member(document, *path).get("replicatedJobs") or ())
     if job.kind == "JobSet":
         return [Template(document, each, (*path, "replicatedJobs", n), job.identify) for n, each in every]
-    trainer, runtime = trainjobs.trainer(job.document), job.runtime
+    runtime = job.runtime
     if runtime is None:
         return []
-    made = ((n, resources.of_replicated_job(each, trainer, runtime)) for n, each in every)
+    made = ((n, resources.of_replicated_job(each, job.trainer, runtime)) for n, each in every)
     return [
         Template(document, each, (*path, "replicatedJobs", n), job.identify, job.document, runtime) for n, each in made
     ]

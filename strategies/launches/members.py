@@ -71,7 +71,7 @@ def _unfound(job: Job) -> Iterator[Finding]:
 def _starter(job: Job, remote: str) -> str:
     """Say who starts the processes of a JobSet: the program of one job, or nobody whom the JobSet names."""
     for place in pods.places(job.document, ("spec",)):
-        if place.job_name == remote and containers.program(place.raw, job.identify).kind >= Kind.LAUNCHER:
+        if place.job_name == remote and containers.program(place.container, job.identify).kind >= Kind.LAUNCHER:
             return f"{remote} starts the processes in the other pods itself"
     return f"the pods of {remote} hold a cluster, and something else starts the processes in it"
 
@@ -81,7 +81,7 @@ def _idle(job: Job) -> Iterator[Finding]:
     framework, place, site = job.runtime.framework if job.runtime else None, job.container, sites.find_site(job)
     if place is None or site is None or site.reading.unread:
         return
-    program = containers.program(place.raw, job.identify)
+    program = containers.program(place.container, job.identify)
     if program.launcher == "ray":
         return  # others submit programs to its cluster
     if program.kind <= Kind.IDLE and program.launcher != framework:
@@ -96,7 +96,7 @@ def _unchecked(job: Job) -> Iterator[Finding]:
     if job.runtime is None or job.runtime.framework == "vllm" or not trains:
         return
     for place in pods.places(job.document, ("spec",)):
-        if place.job_path in trains or containers.program(place.raw, job.identify).kind is not Kind.SERVER:
+        if place.job_path in trains or containers.program(place.container, job.identify).kind is not Kind.SERVER:
             continue
         message = "is a server beside the training, and its flags were not checked; check it as a JobSet labelled vllm"
         yield note(paths.field(job.document, place.path), place.job_name, message, rule="core/unchecked-part")
@@ -153,7 +153,7 @@ def _serves_alone(container: pods.Container) -> bool:
 
 
 def _holds(job: Job, place: pods.Place) -> bool:
-    return containers.holds_devices(place.raw, place.raw_pod) or (job.supply.asked and job.kind == "JobSet")
+    return containers.holds_devices(place.container, place.pod) or (job.supply.asked and job.kind == "JobSet")
 
 
 def _pods(job: Job, place: pods.Place) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.strategies.documents import names, paths, pods
+from muster.strategies.documents import decoding, model, names, paths, pods
 from muster.strategies.documents.findings import Finding, note, warning
 from muster.strategies.jobs import containers, parts
 from muster.strategies.jobs.jobs import Job
@@ -34,14 +34,14 @@ def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
         return
     own = place.raw.get("name")
     for other in place.raw_pod.get("initContainers") or ():
-        if other.get("restartPolicy") != "Always" and containers.holds_devices(other, place.raw_pod):
+        if other.get("restartPolicy") != "Always" and containers.holds_devices(_typed(other), place.pod):
             message = (
                 f"this init container holds devices, which the pod keeps when it has ended, and {own} asks for none "
                 f"and would see none; ask for them in {own}"
             )
             yield warning(_field(job, place), other.get("name"), message, rule="core/neighbour-devices")
     for other in _others(place):
-        if containers.holds_devices(other, place.raw_pod) and containers.is_aside(other, job.identify):
+        if containers.holds_devices(_typed(other), place.pod) and containers.is_aside(_typed(other), job.identify):
             message = (
                 f"this container holds the devices of the pod, and {own} asks for none and would see none; move them "
                 f"to {own}"
@@ -52,10 +52,10 @@ def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
 def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Warn about launches in other containers, which nobody tells how many nodes there are."""
     own, nodes = place.raw.get("name"), topologies.pods_of(job)
-    if containers.program(place.raw, job.identify).kind < Kind.LAUNCHER:
+    if containers.program(place.container, job.identify).kind < Kind.LAUNCHER:
         return
     for position, other in enumerate(place.raw_pod.get("containers") or ()):
-        if other is place.raw or containers.program(other, job.identify).kind < Kind.LAUNCHER:
+        if other is place.raw or containers.program(_typed(other), job.identify).kind < Kind.LAUNCHER:
             continue
         report, message = note, f"launches too, beside {own}, and Muster did not check it; check it as a job of its own"
         if nodes > 1 and not parts.is_apart(str(other.get("name", ""))) and not _meets(other):
@@ -75,7 +75,7 @@ def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:
 def _servers(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Tell of servers in other containers, whose flags nobody checks."""
     for position, other in enumerate(place.raw_pod.get("containers") or ()):
-        if other is place.raw or containers.program(other, job.identify).kind is not Kind.SERVER:
+        if other is place.raw or containers.program(_typed(other), job.identify).kind is not Kind.SERVER:
             continue
         message = (
             f"is a server beside {place.raw.get('name')}, and its flags were not checked; check it as a JobSet "
@@ -131,3 +131,7 @@ def _others(place: pods.Place) -> Iterator[pods.Container]:
 
 def _field(job: Job, place: pods.Place) -> str:
     return f"{paths.field(job.document, place.path)}.resources" if job.kind == "JobSet" else "spec.runtimeRef.name"
+
+
+def _typed(container: pods.Container) -> model.Container:
+    return decoding.read(container, model.Container)

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import names
+from muster.strategies.documents import model, names
 from muster.strategies.documents.paths import Path, field
 from muster.strategies.documents.pods import Container, EnvVar
 from muster.strategies.jobs.jobs import Job, once_for_part
 from muster.strategies.launches import environments, launches, readings
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.readings import Reading
-from muster.strategies.trainer.resources import merge_resources
+from muster.strategies.trainer.resources import merge_resources, written
 
 __all__ = ["Site", "find_site"]
 
@@ -142,7 +142,8 @@ def _of_trainjob(job: Job) -> Site:
     place, trainer = job.container, job.raw_trainer
     runtimes: Container = place.raw if place else {}
     command, args = trainer.get("command"), trainer.get("args")
-    resources = merge_resources(runtimes.get("resources") or {}, trainer.get("resourcesPerNode"), job.runtime)
+    inherited = job.runtime.resources if job.runtime else model.Resources()
+    merged = written(merge_resources(inherited, job.trainer.resources_per_node, job.runtime))
     env = (*(runtimes.get("env") or ()), *(trainer.get("env") or ()))
     return Site(
         command=tuple((runtimes.get("command") if command is None else command) or ()),
@@ -150,5 +151,5 @@ def _of_trainjob(job: Job) -> Site:
         own_command=command is not None,
         path=("spec", "trainer"),
         document=job.document,
-        env=environments.known(env, runtimes.get("name"), resources, names.RESERVED_ENV),
+        env=environments.known(env, runtimes.get("name"), merged, names.RESERVED_ENV),
     )

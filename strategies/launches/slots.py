@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.strategies.documents import names, pods
+from muster.strategies.documents import decoding, model, names, pods
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
 from muster.strategies.documents.quantities import whole
 from muster.strategies.jobs import templates
@@ -252,13 +252,13 @@ def _gpus_of_workers(job: Job) -> int:
         for container in template.raw_spec.get("containers") or ():
             if template.raw.get("name") == container.get("name") == names.CONTAINER_NODE:
                 asked: Any = container.get("resources") or {}
-                return devices.gpus(asked)
+                return devices.gpus(decoding.read(asked, model.Resources))
     return 0
 
 
 def _misplaced(job: Job, hosts: _Hosts) -> Iterator[Finding]:
     """Report GPUs that Trainer gives to the launcher alone (`pkg/runtime/core/trainingruntime.go` newRuntimeInfo)."""
-    asked = devices.gpus(job.raw_trainer.get("resourcesPerNode") or {})
+    asked = devices.gpus(job.trainer.resources_per_node or model.Resources())
     if asked and not hosts.gpus:
         message = (
             "Trainer gives it to the launcher alone, which is not a node of this runtime, so that the nodes have no "
@@ -274,6 +274,6 @@ def _per_node(job: Job, written: object) -> int:
         return own
     if type(written) is int and written != 1:
         return written
-    inherited = (job.container.raw.get("resources") or {}) if job.container is not None else {}
-    override = job.raw_trainer.get("resourcesPerNode")
+    inherited = job.container.container.resources if job.container is not None else model.Resources()
+    override = job.trainer.resources_per_node
     return resources.count_gpus(inherited if override is None else override) or 1

@@ -10,10 +10,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
+
+import msgspec
 
 from muster.strategies.claims import plans
-from muster.strategies.documents import names, pods, quantities
+from muster.strategies.documents import decoding, model, names, pods, quantities
 from muster.strategies.jobs.jobs import Job, once, once_for_all, once_for_part
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.platform import devices
@@ -182,7 +184,11 @@ def pods_of(job: Job) -> int:
 def pods_of_replicated_job(job: Job, replicated: Mapping[str, Any]) -> int:
     """Return the pods of a replicated job that exist at once; those of a TrainJob are as many as Trainer makes."""
     if job.kind == "TrainJob":
-        return ml_policies.count(job.runtime.ml_policy if job.runtime else {}, replicated, job.raw_trainer)
+        return ml_policies.count(
+            job.runtime.policy if job.runtime else model.MLPolicy(),
+            decoding.read(replicated, model.ReplicatedJob),
+            job.trainer,
+        )
     return pods.replicas(replicated) * pods.at_once(replicated)
 
 
@@ -203,11 +209,11 @@ def take_turns(job: Job) -> bool:
 
 def trainer_processes(job: Job) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE for this TrainJob: a number, or `AUTO`."""
-    counted = resources.count_processes(job.raw_trainer, _resources(job), job.runtime)
+    counted = resources.count_processes(job.trainer, _resources(job), job.runtime)
     uncounted = (
         counted == resources.AUTO and claims_of(job) and not devices.gpus(_asked(job)) and not _claimed_gpus(job)
     )
-    return resources.count_cpus(_asked(job)) if uncounted and job.raw_trainer.get("numProcPerNode") is None else counted
+    return resources.count_cpus(_asked(job)) if uncounted and job.trainer.num_proc_per_node is None else counted
 
 
 def claims_of(job: Job) -> Sequence[Mapping[str, Any]]:
@@ -225,8 +231,8 @@ def _claimed_gpus(job: Job) -> bool:
     return any(count and "gpu" in key.removeprefix(start) for key, count in every)
 
 
-def _asked(job: Job) -> pods.ResourceRequirements:
-    override = job.raw_trainer.get("resourcesPerNode")
+def _asked(job: Job) -> model.Resources:
+    override = job.trainer.resources_per_node
     return _resources(job) if override is None else override
 
 
@@ -237,23 +243,23 @@ def trainer_gpus(job: Job) -> int:
 
 
 def _of_trainjob(job: Job) -> Topology:
-    trainer, place = job.raw_trainer, job.container
-    merged = resources.merge_resources(_resources(job), trainer.get("resourcesPerNode"), job.runtime)
-    claims = (place.raw_pod.get("resourceClaims") or ()) if place else ()
-    if own := claims_of(job):
-        claims = [*claims, *own]
-        used = [*(merged.get("claims") or ()), *({"name": str(each.get("name"))} for each in own)]
-        merged = cast("pods.ResourceRequirements", {**merged, "claims": used})
+    trainer, place = job.trainer, job.container
+    merged = resources.merge_resources(_resources(job), trainer.resources_per_node, job.runtime)
+    claims = place.pod.resource_claims if place else ()
+    if job.kind == "TrainJob" and (own := trainer.resource_claims_per_node):
+        claims = (*claims, *own)
+        used = (*merged.claims, *(model.ResourceClaimUse(each.name) for each in own))
+        merged = msgspec.structs.replace(merged, claims=used)
     found = _devices_of(job, merged, claims)
     nodes = pods_of(job)
-    explicit = trainer.get("numProcPerNode")
-    if explicit is not None:
+    explicit = trainer.num_proc_per_node
+    if isinstance(explicit, int):
         return Topology(nodes, explicit, found, explicit=True)
     return Topology(nodes, resources.count_cpus(merged) if found.count == 0 else found.count, found)
 
 
-def _resources(job: Job) -> pods.ResourceRequirements:
-    return (job.container.raw.get("resources") or {}) if job.container else {}
+def _resources(job: Job) -> model.Resources:
+    return job.container.container.resources if job.container else model.Resources()
 
 
 def _of_jobset(job: Job) -> Topology:
@@ -271,7 +277,7 @@ def _of_jobset(job: Job) -> Topology:
 
 @once_for_part
 def _of_pod(job: Job) -> devices.Devices:
-    claims = (job.container.raw_pod.get("resourceClaims") or ()) if job.container else ()
+    claims = job.container.pod.resource_claims if job.container else ()
     return _devices_of(job, _resources(job), claims)
 
 
@@ -292,11 +298,10 @@ def _own_devices(job: Job) -> devices.Devices | None:
 
 def own_devices(job: Job, place: pods.Place) -> devices.Devices:
     """Return the devices that a container asks for itself, as the documents are, without claims that are planned."""
-    own = place.raw.get("resources") or {}
-    return devices.seen(own, place.raw_pod.get("resourceClaims") or (), job.claim_devices)
+    return devices.seen(place.container.resources, place.pod.resource_claims, job.claim_devices)
 
 
-def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence[Mapping[str, Any]]) -> devices.Devices:
+def _devices_of(job: Job, asked: model.Resources, pod_claims: Sequence[model.PodClaim]) -> devices.Devices:
     """Count the devices that the training container will have once its claims are written.
 
     Processes are counted before claims are written, and a TrainJob never holds claims, so the plan is read instead.
@@ -316,19 +321,19 @@ def _devices_of(job: Job, asked: pods.ResourceRequirements, pod_claims: Sequence
             devices.Devices(None, "claim") if found.kind == "none" else found
         )  # the job asks for a claim, but the request has an error
     known = dict(job.claim_devices)
-    entries, used = list(pod_claims), list(asked.get("claims") or ())
+    entries, used = list(pod_claims), list(asked.claims)
     for use in plan.uses:
         known[use.entry.get("resourceClaimTemplateName") or use.entry["resourceClaimName"]] = use.devices
-        if all(each.get("name") != use.entry["name"] for each in entries):
-            entries.append(use.entry)
-        if place.path in use.containers and all(each.get("name") != use.entry["name"] for each in used):
-            used.append({"name": use.entry["name"]})
+        if all(each.name != use.entry["name"] for each in entries):
+            entries.append(decoding.read(use.entry, model.PodClaim))
+        if place.path in use.containers and all(each.name != use.entry["name"] for each in used):
+            used.append(model.ResourceClaimUse(use.entry["name"]))
     gone = {name for path, name in plan.swapped if path == place.path}
-    left: pods.ResourceRequirements = {
-        "limits": {name: amount for name, amount in (asked.get("limits") or {}).items() if name not in gone},
-        "requests": {name: amount for name, amount in (asked.get("requests") or {}).items() if name not in gone},
-        "claims": used,
-    }
+    left = model.Resources(
+        {name: amount for name, amount in asked.limits.items() if name not in gone},
+        {name: amount for name, amount in asked.requests.items() if name not in gone},
+        tuple(used),
+    )
     return devices.seen(left, entries, known)
 
 

@@ -22,10 +22,9 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from muster.strategies.documents import quantities
-from muster.strategies.documents.pods import ResourceRequirements
+from muster.strategies.documents.model import PodClaim, Resources
 
 __all__ = [
     "PERCENTAGES",
@@ -42,7 +41,6 @@ __all__ = [
     "sounds_like_one",
 ]
 
-_Amounts = Mapping[str, str | int]
 _ACCELERATOR = re.compile(r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda|gcu", re.IGNORECASE)
 _BESIDE = re.compile(
     r"(?:^|[-./_])(?:dranet|netdev|m?rdma|roce|infiniband|ib|hca|efa|sriov|(?:multi)?nics?|(?:dra)?cpus?|imex"
@@ -106,9 +104,7 @@ class Devices:
     maker: str = ""
 
 
-def seen(
-    resources: ResourceRequirements, pod_claims: Iterable[Mapping[str, Any]], known: Mapping[str, int | None]
-) -> Devices:
+def seen(resources: Resources, pod_claims: Iterable[PodClaim], known: Mapping[str, int | None]) -> Devices:
     """Count the devices of a container.
 
     Args:
@@ -123,9 +119,9 @@ def seen(
     return Devices(None, "other") if unknown and claimed.kind == "none" else claimed
 
 
-def _of_names(resources: ResourceRequirements) -> tuple[Devices | None, bool]:
+def _of_names(resources: Resources) -> tuple[Devices | None, bool]:
     """Return the devices that the names of resources say, and whether there are some whose number none says."""
-    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    requests, limits = resources.requests, resources.limits
     plain = _PLAIN.issuperset(map(type, (*requests.values(), *limits.values())))  # 1 and True would be one key
     amounts = tuple(requests.items()), tuple(limits.items())
     if plain and len(requests) + len(limits) <= _FEW and len(str(amounts)) <= _SHORT:
@@ -135,15 +131,15 @@ def _of_names(resources: ResourceRequirements) -> tuple[Devices | None, bool]:
 
 _FEW, _SHORT = 16, 2_048  # names, and characters with their amounts, of what is remembered
 _PLAIN = frozenset({str, int})
-_Pairs = tuple[tuple[str, str | int], ...]
+_Pairs = tuple[tuple[str, int | float | str], ...]
 
 
 @functools.lru_cache(maxsize=256)  # a decision asks some six times, and jobs are alike
 def _remembered(requests: _Pairs, limits: _Pairs) -> tuple[Devices | None, bool]:
-    return _found({"requests": dict(requests), "limits": dict(limits)})
+    return _found(Resources(limits=dict(limits), requests=dict(requests)))
 
 
-def _found(resources: ResourceRequirements) -> tuple[Devices | None, bool]:
+def _found(resources: Resources) -> tuple[Devices | None, bool]:
     names = _names(resources)
     counted = _counted(resources, names)
     if len(set(map(_vendor, counted))) > 1:
@@ -158,7 +154,7 @@ def _found(resources: ResourceRequirements) -> tuple[Devices | None, bool]:
     return None, any(_ACCELERATOR.search(name) and _largest(resources, name) for name in names)
 
 
-def gpus(resources: ResourceRequirements) -> int:
+def gpus(resources: Resources) -> int:
     """Return the whole GPUs asked for, in the meaning of each name; of several vendors, those of the one with most."""
     found: dict[str, dict[str, int]] = {}
     for name, amount in _counted(resources, _names(resources)).items():
@@ -167,7 +163,7 @@ def gpus(resources: ResourceRequirements) -> int:
     return max(map(_total, found.values()), default=0)
 
 
-def makers(resources: ResourceRequirements) -> tuple[str, ...]:
+def makers(resources: Resources) -> tuple[str, ...]:
     """Return the domains of the makers of the devices asked for, sorted: `("amd.com", "nvidia.com")`."""
     return tuple(sorted({_vendor(name) for name in _counted(resources, _names(resources))} - _SCHEDULERS))
 
@@ -230,7 +226,7 @@ def _same(word: str, known: str) -> int:
     return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(word), len(known)))
 
 
-def accelerators(resources: ResourceRequirements) -> dict[str, int]:
+def accelerators(resources: Resources) -> dict[str, int]:
     """Return the devices asked for as extended resources, by resource name: GPUs, MIG slices and the like."""
     found = {name: _largest(resources, name) for name in _names(resources) if "/" in name}
     return {name: amount for name, amount in found.items() if amount and sounds_like_one(name)}
@@ -257,7 +253,7 @@ def request_key(claim: str, request: str) -> str:
     return f"{claim}/{request}"
 
 
-def _counted(resources: ResourceRequirements, names: Iterable[str]) -> dict[str, int]:
+def _counted(resources: Resources, names: Iterable[str]) -> dict[str, int]:
     """Return the number of devices behind each resource whose amount says it, without those of amount 0."""
     found = {}
     for name in names:
@@ -295,14 +291,9 @@ def _vendor(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _claimed(
-    resources: ResourceRequirements, pod_claims: Iterable[Mapping[str, Any]], known: Mapping[str, int | None]
-) -> Devices:
-    sources = {
-        claim.get("name"): str(claim.get("resourceClaimTemplateName") or claim.get("resourceClaimName"))
-        for claim in pod_claims
-    }
-    wanted = {(each.get("name"), each.get("request") or "") for each in resources.get("claims") or ()}
+def _claimed(resources: Resources, pod_claims: Iterable[PodClaim], known: Mapping[str, int | None]) -> Devices:
+    sources = {claim.name: claim.resource_claim_template_name or claim.resource_claim_name for claim in pod_claims}
+    wanted = {(each.name, each.request) for each in resources.claims}
     counts = [
         known.get(request_key(sources[name], request) if request else sources[name])
         for name, request in wanted
@@ -313,10 +304,9 @@ def _claimed(
     return Devices(None if None in counts else sum(count or 0 for count in counts), "claim")
 
 
-def _names(resources: ResourceRequirements) -> list[str]:
-    return list({**(resources.get("requests") or {}), **(resources.get("limits") or {})})
+def _names(resources: Resources) -> list[str]:
+    return list({**resources.requests, **resources.limits})
 
 
-def _largest(resources: ResourceRequirements, name: str) -> int:
-    amounts: tuple[_Amounts, _Amounts] = (resources.get("requests") or {}, resources.get("limits") or {})
-    return max(quantities.count(amount.get(name)) for amount in amounts)
+def _largest(resources: Resources, name: str) -> int:
+    return max(quantities.count(amounts.get(name)) for amounts in (resources.requests, resources.limits))

@@ -7,13 +7,12 @@ the runtime lacks: MPI and Flux find pods by the names of their replicated jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from muster.strategies.documents import names, pods
+from muster.strategies.documents.model import MLPolicy, ReplicatedJob, Resources, Trainer
 from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.documents.trainjobs import Trainer
 from muster.strategies.trainer import resources
 
 __all__ = ["count", "ignored", "parallelism", "volumes"]
@@ -55,7 +54,7 @@ _STEPS = (names.ANCESTOR_TRAINER, "dataset-initializer", "model-initializer")
 _REPLACED = ("image", "command", "args")
 
 
-def volumes(policy: Mapping[str, Any], replicated: Mapping[str, Any], job_name: str | None) -> set[str]:
+def volumes(policy: MLPolicy, replicated: ReplicatedJob, job_name: str | None) -> set[str]:
     """Return the names of the volumes that Trainer adds to the pods of a replicated job.
 
     Args:
@@ -64,85 +63,84 @@ def volumes(policy: Mapping[str, Any], replicated: Mapping[str, Any], job_name: 
         job_name: name of the TrainJob, None where it is generated.
     """
     every = _OF_TRAINING if _is_training(replicated) else ()
-    added = _plugin(policy).volumes.get(str(replicated.get("name")), ())
+    added = _plugin(policy).volumes.get(replicated.name, ())
     return {each.replace("{job}", str(job_name)) for each in (*every, *added)}
 
 
-def count(policy: Mapping[str, Any], replicated: Mapping[str, Any], trainer: Trainer) -> int:
+def count(policy: MLPolicy, replicated: ReplicatedJob, trainer: Trainer) -> int:
     """Return the number of pods that a replicated job of a runtime gets for a TrainJob, those of all its Jobs."""
-    labelled = pods.labels(replicated).get(names.ANCESTOR_LABEL) in _STEPS
-    return parallelism(policy, replicated, trainer) * (1 if labelled else pods.replicas(replicated))
+    labelled = replicated.labels.get(names.ANCESTOR_LABEL) in _STEPS
+    return parallelism(policy, replicated, trainer) * (1 if labelled else replicated.jobs)
 
 
-def parallelism(policy: Mapping[str, Any], replicated: Mapping[str, Any], trainer: Trainer) -> int:
+def parallelism(policy: MLPolicy, replicated: ReplicatedJob, trainer: Trainer) -> int:
     """Return the number of pods that each Job of a replicated job of a runtime gets for a TrainJob."""
-    inner = (replicated.get("template") or {}).get("spec") or {}
-    own, nodes, plugin = inner.get("parallelism") or 1, trainer.get("numNodes"), _plugin(policy)
-    if _is_training(replicated) and policy:
-        own = policy.get("numNodes") or 1
+    own, nodes, plugin = replicated.template.spec.parallelism, trainer.num_nodes, _plugin(policy)
+    if _is_training(replicated) and policy != MLPolicy():
+        own = policy.num_nodes
     if nodes is not None and _is_counted(plugin, replicated):
-        as_node = plugin.counted and (policy.get("mpi") or {}).get("runLauncherAsNode")
+        as_node = plugin.counted and policy.mpi is not None and policy.mpi.run_launcher_as_node
         return max(nodes - 1, 1) if as_node else nodes
-    return max(int(own), 1)
+    return max(own or 1, 1)
 
 
-def _is_counted(plugin: _Plugin, replicated: Mapping[str, Any]) -> bool:
-    return replicated.get("name") == plugin.counted if plugin.counted else _is_training(replicated)
+def _is_counted(plugin: _Plugin, replicated: ReplicatedJob) -> bool:
+    return replicated.name == plugin.counted if plugin.counted else _is_training(replicated)
 
 
 def ignored(runtime: Runtime, trainer: Trainer) -> list[str]:
     """Return the members of `spec.trainer` that would change something in the pods of a runtime, and nothing reads."""
-    jobs, plugin = list(_jobs(runtime)), _plugin(runtime.ml_policy)
+    jobs, plugin = runtime.value.spec.template.spec.replicated_jobs, _plugin(runtime.policy)
     labelled = any(_is_training(each) and _has_node(each) for each in jobs)
     if labelled and not plugin.counted:  # all is read
         return []
-    taken = any(resources.takes(each, runtime.ml_policy) and _has_node(each) for each in jobs)
+    taken = any(resources.takes(each, runtime.policy) and _has_node(each) for each in jobs)
     read = {
         "numNodes": any(_is_counted(plugin, each) for each in jobs),
         "numProcPerNode": labelled or plugin.processes,
         **dict.fromkeys(("env", "resourcesPerNode"), labelled or taken),
         **dict.fromkeys(_REPLACED, labelled),
     }
-    dropped = (member for member in read if trainer.get(member) and not read[member])
+    given = {
+        "numNodes": trainer.num_nodes,
+        "numProcPerNode": trainer.num_proc_per_node,
+        "env": trainer.env,
+        "resourcesPerNode": trainer.resources_per_node,
+        **{member: getattr(trainer, member) for member in _REPLACED},
+    }
+    dropped = (member for member in read if given[member] and not read[member])
     return sorted(member for member in dropped if not _is_had(runtime, plugin, trainer, member))
 
 
 def _is_had(runtime: Runtime, plugin: _Plugin, trainer: Trainer, member: str) -> bool:
     """Whether a member asks for what the runtime has anyway."""
-    place, written = runtime.trainer, trainer.get(member)
+    place = runtime.trainer
     if place is None or member == "numProcPerNode":
         return False
     if member == "numNodes":
-        return not plugin.tells and written == count(runtime.ml_policy, place.raw_job, trainer)
+        return not plugin.tells and trainer.num_nodes == count(runtime.policy, place.job, trainer)
     if member == "env":
-        return all(each in (place.raw.get("env") or ()) for each in trainer.get("env") or ())
-    return _adds_nothing(runtime, trainer) if member == "resourcesPerNode" else written == place.raw.get(member)
+        return all(each in place.container.env for each in trainer.env)
+    if member == "resourcesPerNode":
+        return _adds_nothing(runtime, trainer.resources_per_node or Resources())
+    return bool(getattr(trainer, member) == getattr(place.container, member))
 
 
-def _adds_nothing(runtime: Runtime, trainer: Trainer) -> bool:
+def _adds_nothing(runtime: Runtime, override: Resources) -> bool:
     """Whether a container that could be meant asks for all of `resourcesPerNode` already."""
-    override: Any = trainer.get("resourcesPerNode") or {}
-    for place in pods.places(runtime.document, ("spec", "template", "spec")):
-        own: Any = place.raw.get("resources") or {}
-        if all((override.get(part) or {}).items() <= (own.get(part) or {}).items() for part in ("limits", "requests")):
-            return True
-    return False
+    return any(
+        override.limits.items() <= own.limits.items() and override.requests.items() <= own.requests.items()
+        for own in (each.container.resources for each in pods.places(runtime.document, ("spec", "template", "spec")))
+    )
 
 
-def _plugin(policy: Mapping[str, Any]) -> _Plugin:
-    return next((_PLUGINS[each] for each in _PLUGINS if policy.get(each) is not None), _NO_PLUGIN)
+def _plugin(policy: MLPolicy) -> _Plugin:
+    return next((_PLUGINS[each] for each in _PLUGINS if getattr(policy, each) is not None), _NO_PLUGIN)
 
 
-def _jobs(runtime: Runtime) -> Iterator[Mapping[str, Any]]:
-    template = (runtime.document.get("spec") or {}).get("template") or {}
-    yield from (template.get("spec") or {}).get("replicatedJobs") or ()
+def _is_training(replicated: ReplicatedJob) -> bool:
+    return replicated.labels.get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER
 
 
-def _is_training(replicated: Mapping[str, Any]) -> bool:
-    return bool(pods.labels(replicated).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER)
-
-
-def _has_node(replicated: Mapping[str, Any]) -> bool:
-    inner = ((replicated.get("template") or {}).get("spec") or {}).get("template") or {}
-    own = (inner.get("spec") or {}).get("containers") or ()
-    return any(each.get("name") == names.CONTAINER_NODE for each in own)
+def _has_node(replicated: ReplicatedJob) -> bool:
+    return any(each.name == names.CONTAINER_NODE for each in replicated.pod.containers)

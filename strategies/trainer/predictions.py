@@ -12,9 +12,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from muster.strategies.documents import names, pods, trainjobs
+from muster.strategies.documents import decoding, model, names, pods, trainjobs
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.documents.trainer_versions import NEWEST
 from muster.strategies.trainer import merges, ml_policies, resources, runtime_patches, torch_plugin
@@ -105,19 +105,19 @@ def _metadata(trainjob: Mapping[str, Any], template: Mapping[str, Any], name: st
 
 def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtime) -> None:
     """Set replicas, the number of pods, and the resources of the training container."""
-    step, trainer = pods.labels(job).get(names.ANCESTOR_LABEL), trainjobs.trainer(trainjob)
+    step, trainer = pods.labels(job).get(names.ANCESTOR_LABEL), decoding.read(trainjob, model.TrainJob).spec.trainer
     spec = job.setdefault("template", {}).setdefault("spec", {})
-    count = ml_policies.parallelism(runtime.ml_policy, job, trainer)
+    typed = decoding.read(job, model.ReplicatedJob)
+    count = ml_policies.parallelism(runtime.policy, typed, trainer)
     if step == names.ANCESTOR_TRAINER or step in _INITIALIZERS:
         job["replicas"] = 1
     spec["parallelism"] = spec["completions"] = count
-    override = trainer.get("resourcesPerNode")
-    for container in torch_plugin.containers(job) if resources.takes(job, runtime.ml_policy) and override else ():
-        if container.get("name") == names.CONTAINER_NODE:
-            present = cast("pods.ResourceRequirements", container.get("resources") or {})
-            merged = resources.merge_resources(present, override, runtime)
-            container["resources"] = {part: amounts for part, amounts in merged.items() if amounts}
-    claims = (trainer.get("resourceClaimsPerNode") or []) if runtime.version.counts_claims else []
+    override, takes = trainer.resources_per_node, resources.takes(typed, runtime.policy)
+    for container, each in zip(torch_plugin.containers(job), typed.pod.containers, strict=True):
+        if takes and override not in (None, model.Resources()) and each.name == names.CONTAINER_NODE:
+            container["resources"] = resources.written(resources.merge_resources(each.resources, override, runtime))
+    raw = trainjobs.trainer(trainjob).get("resourceClaimsPerNode") or []
+    claims = raw if runtime.version.counts_claims else []
     for container in torch_plugin.trainer_containers(job) if claims else ():
         pod = spec["template"]["spec"]
         pod["resourceClaims"] = merges.upsert(pod.get("resourceClaims") or [], claims, "name")

@@ -8,12 +8,13 @@ see MIG slices or DRA claims. What a pod really gets is counted in `muster.strat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from muster.strategies.documents import names, pods, quantities, trainjobs
-from muster.strategies.documents.pods import ResourceRequirements
+import msgspec
+
+from muster.strategies.documents import decoding, model, names, quantities
+from muster.strategies.documents.model import Resources, Trainer
 from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.documents.trainjobs import Trainer
 
 __all__ = [
     "AUTO",
@@ -24,6 +25,7 @@ __all__ = [
     "merge_resources",
     "of_replicated_job",
     "takes",
+    "written",
 ]
 
 AUTO = "auto"
@@ -34,27 +36,24 @@ _CPU = "cpu"
 """What a runtime or a job of an older Trainer may write instead of a number, beside `auto` and `gpu`."""
 
 
-def effective(trainjob: Mapping[str, Any], runtime: Runtime | None) -> Trainer:
+def effective(trainer: Trainer, runtime: Runtime | None) -> Trainer:
     """Return `spec.trainer` as the newest Trainer would write it, with the process count that its runtime sets.
 
     `mlPolicy.torch.numProcPerNode` of a runtime and words in place of a number are of older Trainers.
     """
-    trainer = trainjobs.trainer(trainjob)
-    written = trainer.get("numProcPerNode")
+    written = trainer.num_proc_per_node
     if type(written) is int:
         return trainer
     policy = runtime.processes if runtime is not None and written is None else None
     if policy is None and written is None:
         return trainer
-    inherited = runtime.trainer.raw.get("resources") if runtime is not None and runtime.trainer else None
     found = written if policy is None else policy
     if found == _CPU and runtime is not None:
-        found = count_processes(trainer, inherited or {}, runtime)
-    others = {member: value for member, value in trainer.items() if member != "numProcPerNode"}
-    return cast("Trainer", {**others, "numProcPerNode": found} if type(found) is int else others)
+        found = count_processes(trainer, runtime.resources, runtime)
+    return msgspec.structs.replace(trainer, num_proc_per_node=found if type(found) is int else None)
 
 
-def count_processes(trainer: Trainer, resources: ResourceRequirements, runtime: Runtime | None = None) -> int | str:
+def count_processes(trainer: Trainer, resources: Resources, runtime: Runtime | None = None) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE: a number, or a word such as `AUTO`.
 
     Source: trainer `pkg/runtime/framework/plugins/torch/torch.go` EnforceMLPolicy.
@@ -64,8 +63,7 @@ def count_processes(trainer: Trainer, resources: ResourceRequirements, runtime: 
         resources: of the runtime's training container.
         runtime: the runtime, for its version and for the number that one of an older Trainer may set.
     """
-    explicit: int | str | None = trainer.get("numProcPerNode")
-    override = trainer.get("resourcesPerNode")
+    explicit, override = trainer.num_proc_per_node, trainer.resources_per_node
     if explicit is None and runtime is not None:
         explicit = runtime.processes
     if runtime is not None and not runtime.version.counts_runtime:
@@ -73,32 +71,31 @@ def count_processes(trainer: Trainer, resources: ResourceRequirements, runtime: 
     if explicit is not None and explicit not in (AUTO, _CPU):
         return explicit
     asked = resources if override is None else override
-    claims = runtime is not None and runtime.version.counts_claims and trainer.get("resourceClaimsPerNode")
+    claims = runtime is not None and runtime.version.counts_claims and trainer.resource_claims_per_node
     return AUTO if explicit != _CPU and (claims or count_gpus(asked)) else count_cpus(asked)
 
 
-def _of_the_job_alone(wanted: int | str, override: ResourceRequirements | None) -> int | str:
+def _of_the_job_alone(wanted: int | str, override: Resources | None) -> int | str:
     """Count as the first Trainer: by the job's limits where they name CPUs alone, else by its requests, 1 without them.
 
     Source: trainer `torch.go` calculateNumProcPerNode.
     """
     if override is None:
         return wanted
-    for amounts in (override.get("limits"), override.get("requests")):
-        names = amounts or {}
-        by_cpu = wanted == _CPU and "cpu" in names
-        by_cpu = by_cpu or (wanted == AUTO and not any("gpu" in name.lower() for name in names))
+    for amounts in (override.limits, override.requests):
+        by_cpu = wanted == _CPU and "cpu" in amounts
+        by_cpu = by_cpu or (wanted == AUTO and not any("gpu" in name.lower() for name in amounts))
         if amounts and by_cpu:
-            return max(1, quantities.count(names.get("cpu")))
-    return 1 if not override.get("requests") or wanted == _CPU else wanted
+            return max(1, quantities.count(amounts.get("cpu")))
+    return 1 if not override.requests or wanted == _CPU else wanted
 
 
-def count_gpus(resources: ResourceRequirements) -> int:
+def count_gpus(resources: Resources) -> int:
     """Return the number of GPUs that Trainer counts: the first resource with "gpu" in its name, requests first.
 
     Where several match, Trainer's choice follows Go's map order and varies; the first one in the document is returned.
     """
-    for amounts in (resources.get("requests") or {}, resources.get("limits") or {}):
+    for amounts in (resources.requests, resources.limits):
         for name, amount in amounts.items():
             if "gpu" in name.lower():
                 if found := quantities.count(amount):
@@ -107,17 +104,15 @@ def count_gpus(resources: ResourceRequirements) -> int:
     return 0
 
 
-def count_cpus(resources: ResourceRequirements) -> int:
+def count_cpus(resources: Resources) -> int:
     """Return Trainer's process count for a job without GPUs: CPU requests, else limits, rounded up, at least 1."""
-    for amounts in (resources.get("requests") or {}, resources.get("limits") or {}):
+    for amounts in (resources.requests, resources.limits):
         if count := quantities.count(amounts.get("cpu")):
             return max(1, count)
     return 1
 
 
-def merge_resources(
-    runtime: ResourceRequirements, override: ResourceRequirements | None, of: Runtime | None = None
-) -> ResourceRequirements:
+def merge_resources(runtime: Resources, override: Resources | None, of: Runtime | None = None) -> Resources:
     """Merge `resourcesPerNode` over the runtime's, as the pods get it; an override drops the runtime's claims.
 
     Source: trainer `pkg/runtime/core/trainingruntime.go` newRuntimeInfo (limits and requests only); before v2.3
@@ -126,12 +121,8 @@ def merge_resources(
     if override is None:
         return runtime
     if of is not None and not of.version.merges:
-        written = {part: override[part] for part in ("limits", "requests") if override.get(part)}
-        return cast("ResourceRequirements", written or runtime)
-    return {
-        "limits": {**(runtime.get("limits") or {}), **(override.get("limits") or {})},
-        "requests": {**(runtime.get("requests") or {}), **(override.get("requests") or {})},
-    }
+        return Resources(override.limits, override.requests) if override.limits or override.requests else runtime
+    return Resources({**runtime.limits, **override.limits}, {**runtime.requests, **override.requests})
 
 
 def of_replicated_job(replicated: Mapping[str, Any], trainer: Trainer, runtime: Runtime) -> Mapping[str, Any]:
@@ -142,27 +133,31 @@ def of_replicated_job(replicated: Mapping[str, Any], trainer: Trainer, runtime: 
         trainer: `spec.trainer` of the TrainJob.
         runtime: the runtime, for its `mlPolicy` and its version.
     """
-    override = trainer.get("resourcesPerNode")
-    if not override or not takes(replicated, runtime.ml_policy):
+    override = trainer.resources_per_node
+    job = decoding.read(replicated, model.ReplicatedJob)
+    if override is None or override == Resources() or not takes(job, runtime.policy):
         return replicated
-    outer = replicated.get("template") or {}
-    inner = outer.get("spec") or {}
-    pod = inner.get("template") or {}
-    spec = pod.get("spec") or {}
-    own = [_with(each, override, runtime) for each in spec.get("containers") or ()]
-    pod = {**pod, "spec": {**spec, "containers": own}}
-    return {**replicated, "template": {**outer, "spec": {**inner, "template": pod}}}
+    made: dict[str, Any] = {**replicated}
+    node = made
+    for member in ("template", "spec", "template", "spec"):
+        node[member] = {**(node.get(member) or {})}
+        node = node[member]
+    node["containers"] = [*(node.get("containers") or ())]
+    for index, container in enumerate(job.pod.containers):
+        if container.name == names.CONTAINER_NODE:
+            merged = written(merge_resources(container.resources, override, runtime))
+            node["containers"][index] = {**node["containers"][index], "resources": merged}
+    return made
 
 
-def takes(replicated: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
+def written(resources: Resources) -> dict[str, Any]:
+    """Return `resources` as a document."""
+    made: dict[str, Any] = msgspec.to_builtins(resources)
+    return {member: value for member, value in made.items() if value}
+
+
+def takes(replicated: model.ReplicatedJob, policy: model.MLPolicy) -> bool:
     """Whether `resourcesPerNode` and `env` of a TrainJob go into a replicated job of its runtime."""
-    if pods.labels(replicated).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
-        return bool(policy)
-    return bool((policy.get("mpi") or {}).get("runLauncherAsNode")) and replicated.get("name") == names.CONTAINER_NODE
-
-
-def _with(container: Mapping[str, Any], override: ResourceRequirements, runtime: Runtime) -> Mapping[str, Any]:
-    if container.get("name") != names.CONTAINER_NODE:
-        return container
-    present = cast("ResourceRequirements", container.get("resources") or {})
-    return {**container, "resources": merge_resources(present, override, runtime)}
+    if replicated.labels.get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
+        return policy != model.MLPolicy()
+    return policy.mpi is not None and bool(policy.mpi.run_launcher_as_node) and replicated.name == names.CONTAINER_NODE

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from muster.strategies.documents import names, pods, quantities, trainjobs
+from muster.strategies.documents import decoding, model, names, pods, quantities, trainjobs
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.trainer import merges, recipes, resources
 
@@ -27,8 +27,10 @@ def inject(spec: Mapping[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
         name: name of the TrainJob and of its JobSet.
     """
     trainer = trainjobs.trainer(trainjob)
-    nodes, gpus = _nodes(spec), resources.count_gpus(_resources(trainer, runtime))
-    processes = str(resources.count_processes(trainer, _runtime_resources(runtime), runtime))
+    typed = decoding.read(trainjob, model.TrainJob).spec.trainer
+    asked = runtime.resources if typed.resources_per_node is None else typed.resources_per_node
+    nodes, gpus = _nodes(spec), resources.count_gpus(asked)
+    processes = str(resources.count_processes(typed, runtime.resources, runtime))
     workers, masters = _workers(nodes, processes), _masters(name)
     # The Go code compares with exactly these two words and does not read the runtime's labels.
     tune = list(trainer.get("command") or ()) == ["tune", "run"]
@@ -71,15 +73,6 @@ def _nodes(spec: Mapping[str, Any]) -> int:
     return 1
 
 
-def _resources(trainer: trainjobs.Trainer, runtime: Runtime) -> pods.ResourceRequirements:
-    override = trainer.get("resourcesPerNode")
-    return _runtime_resources(runtime) if override is None else override
-
-
-def _runtime_resources(runtime: Runtime) -> pods.ResourceRequirements:
-    return (runtime.trainer.raw.get("resources") or {}) if runtime.trainer else {}
-
-
 def _workers(nodes: int, processes: str) -> list[dict[str, Any]]:
     index = {"fieldRef": {"fieldPath": names.COMPLETION_INDEX_FIELD}}
     return [
@@ -104,8 +97,7 @@ def _tune_command(trainer: trainjobs.Trainer, runtime: Runtime, size: tuple[int,
     recipe = recipes.choose(recipes.model_of(runtime.name), nodes, explicit, gpus, trainer.get("args") or (), tunes)
     several = nodes > 1 or (gpus > 1 if explicit is None else explicit > 1)
     several = several or (tunes == "nothing" and explicit != 1)
-    place = runtime.trainer
-    inherited = (place.raw.get("command") or ()) if place else ()
+    inherited = (runtime.trainer.container.command if runtime.trainer else None) or ()
     kept = recipes.IMMUTABLE if tunes != "nothing" else recipes.IMMUTABLE - {"tokenizer.merges_file"}
     paths = [word for word in inherited if word.partition("=")[0] in kept]
     return ["tune", "run", *([endpoint] if several else []), recipe.name, "--config", recipe.config, *paths]
@@ -113,12 +105,8 @@ def _tune_command(trainer: trainjobs.Trainer, runtime: Runtime, size: tuple[int,
 
 def _targets(spec: Mapping[str, Any], runtime: Runtime) -> list[dict[str, Any]]:
     """Return the containers that the runtime's `envInjection` names."""
-    torch = runtime.ml_policy.get("torch") or {}
-    wanted = {
-        (target.get("jobName"), container)
-        for target in (torch.get("envInjection") or {}).get("targets") or ()
-        for container in target.get("containerNames") or ()
-    }
+    targets = runtime.policy.torch.env_injection.targets if runtime.policy.torch else ()
+    wanted = {(target.job_name, container) for target in targets for container in target.container_names}
     found = []
     for job in spec.get("replicatedJobs") or ():
         pod = job["template"]["spec"].get("template", {}).get("spec") or {}

@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from muster.strategies.changes.changes import Changes
+from muster.strategies.documents import model
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs.jobs import Job
 from tests.support import jobs

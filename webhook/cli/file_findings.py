@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.strategies.documents import loose, names, paths, pods, trainjobs
+from muster.strategies.documents import decoding, loose, model, names, paths, pods, trainjobs
 from muster.strategies.documents.findings import Finding, note, warning
 from muster.strategies.jobs import containers, parts
 from muster.strategies.jobs.programs import Kind
@@ -131,7 +131,7 @@ def _of_parts(document: Mapping[str, Any], serves: str | None) -> str:
 
 def of_container(container: pods.Container) -> str:
     """Return the framework of what a container starts, "" where it starts no launcher that is read."""
-    program = containers.program(container, kinds.identify)
+    program = containers.program(decoding.read(container, model.Container), kinds.identify)
     if program.target == _TRL_SERVER:
         return ""
     return "trl" if program.target.startswith("trl.scripts.") else _LAUNCHERS.get(program.launcher, "")
@@ -139,11 +139,8 @@ def of_container(container: pods.Container) -> str:
 
 def may_train(jobset: Mapping[str, Any]) -> bool:
     """Whether any container of a JobSet, which has the shape of its kind, starts a program that may train."""
-    every = (
-        (job.get("template") or {}).get("spec") or {} for job in (jobset.get("spec") or {}).get("replicatedJobs") or ()
-    )
-    held = (((each.get("template") or {}).get("spec") or {}).get("containers") or () for each in every)
-    return any(containers.program(each, kinds.identify).kind is not Kind.IDLE for inside in held for each in inside)
+    every = (each for job in decoding.read(jobset, model.JobSet).spec.replicated_jobs for each in job.pod.containers)
+    return any(containers.program(each, kinds.identify).kind is not Kind.IDLE for each in every)
 
 
 def judged(plain: Decision, assumed: Decision) -> Decision:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from muster.kube import calls, payloads, transports
-from muster.strategies.documents import loose
+from muster.strategies.documents import decoding, loose, model
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.trainer import ml_policies
@@ -87,7 +87,7 @@ def questions(
     for job in loose.items(spec, "replicatedJobs"):
         name, added = str(job.get("name")), set(claims)
         if runtime is not None:
-            added |= ml_policies.volumes(runtime.ml_policy, job, owner)
+            added |= ml_policies.volumes(runtime.policy, decoding.read(job, model.ReplicatedJob), owner)
         pod = _pod(loose.member(job, "template", "spec", "template", "spec"), added)
         template = loose.member(job, "template", "spec", "template")
         called = f"{name_of(jobset)}-{name}"[:_LONGEST_NAME] + "-"

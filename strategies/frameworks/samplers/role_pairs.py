@@ -198,7 +198,7 @@ def _samplers(
     for index in _beside(job, spec, node):
         each = spec.replicated_jobs[index]
         ours = names.ANCESTOR_LABEL in each.labels or sampler_serving.role(each) not in (None, "sampler")
-        found = _read(job, document, index) if each.pod.containers and not ours else None
+        found = _read(job, document, each, index) if each.pod.containers and not ours else None
         if found is not None and found.pods and _is_sampler(found, training):
             yield found
 
@@ -211,11 +211,11 @@ def _beside(job: Job, spec: model.JobSetSpec, node: pods.Place) -> tuple[int, ..
     return kept(job, _beside, trains, lambda: tuple(itertools.islice(others, _MOST)))
 
 
-def _read(job: Job, document: Mapping[str, Any], index: int) -> Serving | None:
+def _read(job: Job, document: Mapping[str, Any], each: model.ReplicatedJob, index: int) -> Serving | None:
     """Read a server; that of a JobSet once for all trainers beside it."""
     path: Path = ("spec", "replicatedJobs", index)
     key, state = (sampler_serving.read, path), job.changes.state(path) if job.kind == "JobSet" else job.state
-    return kept(job, key, state, lambda: sampler_serving.read(document, path, job.identify))
+    return kept(job, key, state, lambda: sampler_serving.read(document, path, each, job.identify))
 
 
 def _is_sampler(found: Serving, training: Training) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from muster.strategies.documents import model, names, paths, pods
+from muster.strategies.documents import model, names, pods
+from muster.strategies.documents.paths import Path
 from muster.strategies.documents.pods import Place
 from muster.strategies.frameworks.vllm import serve_arguments, vllm_servers
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
@@ -79,16 +80,14 @@ def role(job: model.ReplicatedJob) -> str | None:
     return None
 
 
-def read(document: Mapping[str, Any], job_path: paths.Path, identify: Identify) -> Serving | None:
+def read(document: Mapping[str, Any], job_path: Path, job: model.ReplicatedJob, identify: Identify) -> Serving | None:
     """Read the replicated job at `job_path`; None where nothing says that it serves."""
-    job = paths.lookup(document, job_path)
-    pod = job["template"]["spec"]["template"]["spec"]
     asked = askings.of_job(job) or frozenset()
-    place = pods.place(document, job_path, containers.choose(pod, identify, serves=True, asked=asked) or 0)
+    place = pods.place(document, job_path, containers.choose(job.pod, identify, serves=True, asked=asked) or 0)
     own = place.container
     env = tuple(place.raw.get("env") or ())
     site = Site(own.command or (), own.args or (), bool(own.command), place.path, document, env)
-    labelled = role(place.job) == "sampler"
+    labelled = role(job) == "sampler"
     server, bare, trls = _server(site, own.image)
     return Serving(place, site, server, bare, trls, labelled) if labelled or server else None
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Any
 
-from muster.strategies.documents import names
-from muster.strategies.documents.pods import ResourceRequirements
+from muster.strategies.documents import decoding, model, names
 from muster.strategies.platform import devices
 from muster.webhook.cli.migrations import migration_notes, pod_templates, trainjob_writing
 from muster.webhook.cli.migrations.migration_notes import Notes, Unmigrated
@@ -116,7 +115,7 @@ def _processes(document: Mapping[str, Any], container: Mapping[str, Any], notes:
 def processes(written: str | int, resource: Any, member: str, notes: Notes) -> int | None:
     """Return what `numProcPerNode` becomes, None for Trainer's default; note where it is another number."""
     amounts = {each: migration_notes.section(resource, each) for each in ("requests", "limits")}
-    gpus = devices.gpus(cast("ResourceRequirements", amounts))
+    gpus = devices.gpus(decoding.read(amounts, model.Resources))
     if str(written).isdecimal():
         return int(written)
     if written == "auto":
