@@ -101,13 +101,13 @@ class Job:
         return (self.document.get("metadata") or {}).get("name") or None
 
     @property
-    @once
+    @once_for_all
     def metadata(self) -> model.ObjectMeta:
         """`metadata` of the job."""
         return decoding.read(self.document.get("metadata") or {}, model.ObjectMeta)
 
     @property
-    @once
+    @once_for_all
     def trainer(self) -> model.Trainer:
         """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
 
@@ -116,14 +116,14 @@ class Job:
         return resources.effective(self.trainjob.spec.trainer if self.trainjob else model.Trainer(), self.runtime)
 
     @property
-    @once
+    @once_for_all
     def trainjob(self) -> model.TrainJob | None:
         """The TrainJob, or the one that controls the JobSet; None for a JobSet of an author."""
         document = self.document if self.kind == "TrainJob" else self.owner
         return None if document is None else decoding.read(document, model.TrainJob)
 
     @property
-    @once
+    @once_for_all
     def jobset(self) -> model.JobSetSpec:
         """The JobSetSpec of the job: its own, or that of its runtime's template; empty when there is none."""
         if self.kind == "JobSet":
@@ -131,7 +131,7 @@ class Job:
         return self.runtime.value.spec.template.spec if self.runtime else model.JobSetSpec()
 
     @property
-    @once
+    @once_for_all
     def raw_trainer(self) -> trainjobs.Trainer:
         """`trainer` as the documents hold it."""
         document, processes = self.document if self.kind == "TrainJob" else self.owner, self.trainer.num_proc_per_node
