@@ -85,7 +85,7 @@ class Mender:
     enforce_claims = enforce_rendezvous
 
     def validate(self, job):
-        if job.trainer.get("image") != "mended":
+        if job.trainer.image != "mended":
             yield findings.error("spec.trainer.image", None, "is not mended", rule="mend/image")
 
 

@@ -16,7 +16,7 @@ COMMAND = ("spec", "trainer", "command")
 
 
 def well(job, changes):
-    changes.set(COMMAND, [*job.trainer["command"], "--well"], **WHY)
+    changes.set(COMMAND, [*job.trainer.command, "--well"], **WHY)
 
 
 def acme(**methods):
