@@ -21,10 +21,11 @@ __all__ = ["Decoded", "check", "decode", "read"]
 
 _Kind = TypeVar("_Kind")
 _MOST = 50  # each misfit costs one more pass over the document
-_FAULT = re.compile(r"Expected `(\w+)(?: \| \w+)*`, got `\w+`(?: - at `(.*)`)?", re.DOTALL)
+_FAULT = re.compile(r"Expected `(\w+)(?: \| \w+)*`, got `(\w+)`(?: - at `(.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _WORDS = {"str": "a string", "int": "an integer", "bool": "true or false", "object": "an object", "array": "a list"}
 _EMPTY: Mapping[str, Any] = {"str": "", "int": 0, "bool": False, "object": {}, "array": []}
+_TYPES = {str: "str", int: "int", float: "float", bool: "bool", dict: "object", list: "array"}
 _RUNTIMES = frozenset({"TrainingRuntime", "ClusterTrainingRuntime", "RuntimeSnapshot"})
 
 
@@ -82,23 +83,24 @@ def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
             found = _FAULT.fullmatch(str(fault))
             if found is None:
                 raise
-            expected, path = found[1], _place(left, found[2] or "$")
-            if kind not in _RUNTIMES or not (found[2] or "").endswith("[...]"):
+            expected, told = found[1], found[3] or "$"
+            path, in_map = _place(left, told, found[2]), told.endswith("[...]")
+            if kind not in _RUNTIMES or not in_map:
                 misfits.append(_misfit(document, path, expected))
             if not path:
                 return Decoded(None, misfits)
-            left = _without(left, path, _EMPTY[expected])
+            left = _without(left, path, _EMPTY[expected], drops=in_map)
     return Decoded(None, misfits)
 
 
-def _place(document: Any, told: str) -> Path:
-    """Return the place that msgspec tells; of an object of texts it tells no member, and the first misfit is meant."""
+def _place(document: Any, told: str, got: str) -> Path:
+    """Return the place that msgspec tells; of a map it tells no member, and the first of the type `got` is meant."""
     path: list[str | int] = []
     node = document
     for member, index in _STEP.findall(told):
         step = member or index
         if step == "...":
-            step = next(key for key, value in node.items() if type(value) is not str)
+            step = next(key for key, value in node.items() if _TYPES[type(value)] == got)
         path.append(int(step) if isinstance(node, list) else step)
         node = node[path[-1]]
     return tuple(path)
@@ -130,8 +132,13 @@ def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _without(node: Any, path: Path, empty: Any) -> Any:
-    """Return a copy with an empty value at `path`, so that entries behind it keep their places."""
+def _without(node: Any, path: Path, empty: Any, *, drops: bool) -> Any:
+    """Return a copy with an empty value at `path`, so that entries behind it keep their places, or without it."""
     copy = node.copy()
-    copy[path[0]] = _without(node[path[0]], path[1:], empty) if path[1:] else empty
+    if path[1:]:
+        copy[path[0]] = _without(node[path[0]], path[1:], empty, drops=drops)
+    elif drops:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = empty
     return copy

@@ -111,7 +111,7 @@ def test_any_bytes_are_read_or_refused(muster, data):
 
 
 def test_a_jobset_that_cannot_be_predicted_is_named_and_the_rest_is_shown(muster):
-    stdin = replaced((0, "spec", "mlPolicy", "torch", "envInjection"), 1.5)
+    stdin = replaced((1, "spec", "initializer"), {"dataset": 1.5})
     result = muster("explain", "-f", "-", stdin=stdin)
     assert "muster: stdin:doc 2 TrainJob/sft: the JobSet cannot be predicted" in result.err
     assert "TrainJob/sft" in result.out

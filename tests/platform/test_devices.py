@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from muster.strategies.documents.model import PodClaim, ResourceClaimUse, Resources
 from muster.strategies.platform import devices
 
 COUNTED = {
@@ -63,7 +64,7 @@ UNKNOWN = {
 
 
 def of(amounts):
-    return devices.seen({"limits": amounts}, (), {})
+    return devices.seen(Resources(limits=amounts), (), {})
 
 
 @pytest.mark.parametrize(("amounts", "count", "kind"), COUNTED.values(), ids=COUNTED)
@@ -102,12 +103,12 @@ def test_a_huge_amount_costs_nothing():
     ],
 )
 def test_whole_gpus_are_those_of_one_vendor(amounts, gpus):
-    assert devices.gpus({"requests": amounts}) == gpus
+    assert devices.gpus(Resources(requests=amounts)) == gpus
 
 
 def test_the_makers_of_the_devices_of_a_container_are_named():
     amounts = {"nvidia.com/gpu": 1, "amd.com/gpu": 1, "koordinator.sh/gpu": 100, "cpu": 1}
-    assert devices.makers({"limits": amounts}) == ("amd.com", "nvidia.com")
+    assert devices.makers(Resources(limits=amounts)) == ("amd.com", "nvidia.com")
 
 
 MEANT = {
@@ -154,11 +155,11 @@ def test_a_name_that_some_vendor_may_have_is_not_misspelt(name):
 
 
 def test_a_container_that_uses_requests_of_a_claim_gets_those_alone():
-    claims = [{"name": "mine", "resourceClaimTemplateName": "two"}]
+    claims = [PodClaim("mine", resource_claim_template_name="two")]
     known = {"two": None, "two/gpu": 4, "two/more": 2, "two/nic": 8}
-    used = [{"name": "mine", "request": "gpu"}, {"name": "mine", "request": "more"}]
-    assert devices.seen({"claims": used}, claims, known) == devices.Devices(6, "claim")
-    assert devices.seen({"claims": [{"name": "mine", "request": "none"}]}, claims, known).count is None
+    used = (ResourceClaimUse("mine", "gpu"), ResourceClaimUse("mine", "more"))
+    assert devices.seen(Resources(claims=used), claims, known) == devices.Devices(6, "claim")
+    assert devices.seen(Resources(claims=(ResourceClaimUse("mine", "none"),)), claims, known).count is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from muster.strategies.documents import model
+from muster.strategies.documents.decoding import read
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.trainer import ml_policies
 from tests.support.jobs import ANCESTOR
@@ -42,7 +44,10 @@ def runtime(policy, *jobs):
     ],
 )
 def test_a_replicated_job_has_as_many_pods_as_trainer_gives_it(policy, job, trainer, count):
-    assert ml_policies.count(policy, job, trainer) == count
+    assert (
+        ml_policies.count(read(policy, model.MLPolicy), read(job, model.ReplicatedJob), read(trainer, model.Trainer))
+        == count
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +68,7 @@ def test_a_replicated_job_has_as_many_pods_as_trainer_gives_it(policy, job, trai
     ],
 )
 def test_only_what_nothing_reads_and_would_change_something_is_ignored(policy, jobs, trainer, ignored):
-    assert ml_policies.ignored(runtime(policy, *jobs), trainer) == ignored
+    assert ml_policies.ignored(runtime(policy, *jobs), read(trainer, model.Trainer)) == ignored
 
 
 @pytest.mark.parametrize(
@@ -78,8 +83,10 @@ def test_only_what_nothing_reads_and_would_change_something_is_ignored(policy, j
     ],
 )
 def test_volumes_are_those_of_the_plugin_and_of_the_name(policy, job, volumes):
-    assert ml_policies.volumes(policy, job, "mine") == volumes
+    assert ml_policies.volumes(read(policy, model.MLPolicy), read(job, model.ReplicatedJob), "mine") == volumes
 
 
 def test_a_volume_of_flux_has_the_name_of_the_trainjob():
-    assert "mine-flux-entrypoint" in ml_policies.volumes({"flux": {}}, replicated("node"), "mine")
+    assert "mine-flux-entrypoint" in ml_policies.volumes(
+        model.MLPolicy(flux={}), read(replicated("node"), model.ReplicatedJob), "mine"
+    )
