@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import additions
 from muster.strategies.documents import model, names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, note, warning
+from muster.strategies.frameworks.authors import Authors
 from muster.strategies.frameworks.vllm import (
-    authors,
     engine_pods,
     gpu_shares,
     health_probes,
+    serve_arguments,
     serve_checks,
     serve_view,
     vllm_flags,
@@ -68,7 +70,7 @@ class VLLMStrategy:
         if "--" in site.command:
             changes.report(_closed(site))
             return
-        settled, overruled = authors.settle(site, job, server)
+        settled, overruled = _settle(site, job, server)
         if overruled:
             server = vllm_servers.implied(settled) or server
         added = list(_missing(job, server))
@@ -193,7 +195,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
         own_image=_is_foreign(job),
         initialized=_has_model_initializer(job),
         alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
-        authors=authors.Authors(site, job, bare) if bare else None,
+        authors=Authors(site, job, bare.args) if bare else None,
         generation=capabilities.bound(job),
         pods=topologies.pods_of(job),
         memory=_memory(place),
@@ -226,6 +228,35 @@ def _image(job: Job) -> tuple[str, str, str]:
     owner, _, rest = image.rpartition("/")
     name, _, tag = rest.partition(":")
     return owner, name, tag
+
+
+def _settle(site: sites.Site, job: Job, server: Server) -> tuple[sites.Site, list[str]]:
+    """Leave out what the runtime's args give against the job's own command, and return what that is."""
+    authors = Authors(site, job, server.args)
+    if not authors.mixed or not site.own_command or job.kind == "JobSet":
+        return site, []
+    dropped = list(_overruled(server, authors))
+    if not dropped:
+        return site, []
+    gone = {index for given in dropped for index in range(given.index, given.end)}
+    first = len(site.command) - authors.offset
+    kept = tuple(word for index, word in enumerate(site.args, first) if index not in gone)
+    return replace(site, args=kept), [given.name for given in dropped]
+
+
+def _overruled(server: Server, authors: Authors) -> Iterator[serve_arguments.Given]:
+    for name, every in server.parsed.given.items():
+        own = [given for given in every if authors.owns(given.index)]
+        if own and name != "middleware":
+            yield from (given for given in every if not authors.owns(given.index))
+    if server.form is Form.SERVE and server.model is not None:
+        words = [index for index, _ in server.parsed.positionals]
+        mine = any(authors.owns(index) for index in words)
+        yield from (
+            serve_arguments.Given("the model", index, index + 1, "")
+            for index in words
+            if mine and not authors.owns(index)
+        )
 
 
 def _with(args: tuple[str, ...], new: list[str]) -> tuple[str, ...]:
