@@ -15,9 +15,7 @@ from muster.strategies.frameworks.trl import (
     flags,
     invocations,
     launch_plans,
-    outputs,
     parsing,
-    serving,
     validation,
 )
 from muster.strategies.frameworks.trl.invocations import Form
@@ -97,12 +95,12 @@ class TRLStrategy(TorchFamily):
         around = replace(_circumstances(job, site), brings_keys=_brings_keys(job))
         yield from validation.check(found, parsed, site, around)
         word = parsed.places.get("output_dir", 0) + len(site.argv) - len(found.args)
-        yield from outputs.check(job, parsed.values.get("output_dir"), site.locate(word))
+        yield from validation.check_output(job, parsed.values.get("output_dir"), site.locate(word))
 
 
 def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
     """Check trainings that Muster cannot rewrite: in a shell, behind a wrapper, or started from a file of TRL's."""
-    yield from serving.check(job, site)
+    yield from validation.check_server(job, site)
     for launch in site.reading.launches:
         found = invocations.within(launch)
         if found is None:

@@ -17,7 +17,6 @@ from muster.strategies.documents import model, names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.frameworks.authors import Authors
 from muster.strategies.frameworks.vllm import (
-    engine_pods,
     gpu_shares,
     health_probes,
     serve_arguments,
@@ -119,7 +118,7 @@ class VLLMStrategy:
         around = _circumstances(job, site, found)
         for server in found:
             yield from serve_checks.check(server, site, around)
-        alike = engine_pods.alike(found, topologies.pods_of(job))
+        alike = gpu_shares.alike(found, topologies.pods_of(job))
         for server, flag, message in (*alike, *_numbered(job, found), *_crowded(job, found)):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
             yield warning(serve_view.ServeView(server, site, around).field(flag), shown, message, rule="vllm/meeting")
@@ -139,25 +138,25 @@ class VLLMStrategy:
             yield from health_probes.check(found[0], job.container, paths.field(job.document, job.container.path))
 
 
-def _numbered(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
+def _numbered(job: Job, found: list[Server]) -> Iterator[gpu_shares.Doubt]:
     """Yield what does not fit the pods of the only replicated job, of which each is a node of one engine."""
     place = job.container
     if place is not None and len(job.jobset.replicated_jobs) == 1 and job.kind == "JobSet" and len(found) == 1:
         names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(place.job.jobs, _MOST))]
-        yield from engine_pods.numbered(found[0], place.job.at_once, names)
+        yield from gpu_shares.numbered(found[0], place.job.at_once, names)
 
 
 _MOST = 100  # Jobs whose names are compared
 
 
-def _crowded(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
+def _crowded(job: Job, found: list[Server]) -> Iterator[gpu_shares.Doubt]:
     """Yield the server that finds too little memory: of one container, or of several that use one claim."""
     gpus = topologies.read_topology(job).devices.count
     if len(found) > 1 and all(server.certain for server in found):
-        yield from engine_pods.crowded(found, gpus)
+        yield from gpu_shares.crowded(found, gpus)
     elif len(found) == 1 and job.container is not None and job.kind == "JobSet":
         beside = [server for each in _sharing(job.container) for server in _of_container(each)]
-        yield from ((found[0], flag, message) for _, flag, message in engine_pods.crowded([*found, *beside], gpus))
+        yield from ((found[0], flag, message) for _, flag, message in gpu_shares.crowded([*found, *beside], gpus))
 
 
 def _sharing(place: pods.Place) -> Iterator[model.Container]:
