@@ -31,18 +31,26 @@ __all__ = [
     "DeviceClass",
     "DeviceClassSpec",
     "DeviceRequest",
+    "EmptyDir",
     "EnvFrom",
     "EnvInjection",
     "EnvVar",
     "EnvVarSource",
     "Expression",
+    "FailurePolicy",
+    "FailureRule",
     "FieldRef",
+    "Files",
+    "Initializer",
+    "InitializerSource",
     "InjectionTarget",
     "Job",
     "JobSet",
     "JobSetSpec",
     "JobSetTemplate",
     "JobSpec",
+    "KeyRef",
+    "KeyToPath",
     "MLPolicy",
     "MPIPolicy",
     "Named",
@@ -67,6 +75,7 @@ __all__ = [
     "Port",
     "Probe",
     "ProbedPort",
+    "ProjectedFiles",
     "ReplicatedJob",
     "ResourceClaim",
     "ResourceClaimTemplate",
@@ -77,8 +86,11 @@ __all__ = [
     "RuntimePatch",
     "RuntimeRef",
     "RuntimeSpec",
+    "SecurityContext",
     "Selector",
     "Spread",
+    "StartupPolicy",
+    "Storage",
     "SuccessPolicy",
     "Taint",
     "TemplateMeta",
@@ -87,7 +99,9 @@ __all__ = [
     "TrainJob",
     "TrainJobSpec",
     "Trainer",
+    "Volume",
     "VolumeClaimPolicy",
+    "VolumeMount",
 ]
 
 Texts = dict[str, str]
@@ -121,6 +135,19 @@ class ObjectMeta(_Object, frozen=True):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
+class Named(_Object, frozen=True):
+    """An entry of which only the name is read, such as a scheduling gate."""
+
+    name: str = ""
+
+
+class KeyRef(_Object, frozen=True):
+    """`valueFrom.configMapKeyRef` and `valueFrom.secretKeyRef`."""
+
+    name: str = ""
+    optional: bool = False
+
+
 class FieldRef(_Object, frozen=True):
     """`valueFrom.fieldRef`."""
 
@@ -131,6 +158,8 @@ class EnvVarSource(_Object, frozen=True):
     """`valueFrom` of a variable; another source than `fieldRef` is known only in the pod."""
 
     field_ref: FieldRef | None = None
+    config_map_key_ref: KeyRef | None = None
+    secret_key_ref: KeyRef | None = None
 
 
 class EnvVar(_Object, frozen=True):
@@ -174,17 +203,12 @@ class Resources(_Object, frozen=True):
     claims: tuple[ResourceClaimUse, ...] = ()
 
 
-class Named(_Object, frozen=True):
-    """An entry of which only the name is read, such as a scheduling gate."""
-
-    name: str = ""
-
-
 class Port(_Object, frozen=True):
     """One entry of `ports` of a container."""
 
     name: str = ""
     container_port: int | None = None
+    host_port: int | None = None
 
 
 class ProbedPort(_Object, frozen=True):
@@ -204,6 +228,26 @@ class Probe(_Object, frozen=True):
     http_get: ProbedPort | None = None
 
 
+class SecurityContext(_Object, frozen=True):
+    """`securityContext` of a pod or of a container; None is for what it leaves open."""
+
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    run_as_non_root: bool | None = None
+    fs_group: int | None = None
+    read_only_root_filesystem: bool | None = None
+
+
+class VolumeMount(_Object, frozen=True):
+    """`volumeMounts[]`."""
+
+    name: str = ""
+    mount_path: str = ""
+    read_only: bool = False
+    sub_path: str = ""
+    sub_path_expr: str = ""
+
+
 class Container(_Object, frozen=True):
     """A container; `command` and `args` are None where the image's own, or a runtime's, are taken."""
 
@@ -215,8 +259,9 @@ class Container(_Object, frozen=True):
     env_from: tuple[EnvFrom, ...] = ()
     ports: tuple[Port, ...] = ()
     resources: Resources = Resources()
-    security_context: Anything = {}
     restart_policy: str = ""
+    security_context: SecurityContext | None = None
+    volume_mounts: tuple[VolumeMount, ...] = ()
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
     startup_probe: Probe | None = None
@@ -252,6 +297,7 @@ class Toleration(_Object, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
+    toleration_seconds: int | None = None
 
 
 class Spread(_Object, frozen=True):
@@ -319,6 +365,88 @@ class Affinity(_Object, frozen=True):
     pod_anti_affinity: PodAffinity = PodAffinity()
 
 
+class KeyToPath(_Object, frozen=True):
+    """One file of a volume, `items[]`."""
+
+    mode: int | None = None
+
+
+class Files(_Object, frozen=True):
+    """Files that Kubernetes writes into a volume: of a ConfigMap, a Secret, of fields of the pod, or of several."""
+
+    name: str = ""
+    secret_name: str = ""
+    optional: bool = False
+    default_mode: int | None = None
+    items: tuple[KeyToPath, ...] = ()
+    sources: tuple[ProjectedFiles, ...] = ()
+
+
+class ProjectedFiles(_Object, frozen=True):
+    """`projected.sources[]`."""
+
+    config_map: Files | None = None
+    secret: Files | None = None
+    downward_api: Files | None = msgspec.field(name="downwardAPI", default=None)
+
+
+class Storage(_Object, frozen=True):
+    """Any other source of a volume."""
+
+    claim_name: str = ""
+    driver: str = ""
+    read_only: bool = False
+
+
+class EmptyDir(_Object, frozen=True):
+    """`emptyDir` of a volume."""
+
+    medium: str = ""
+    size_limit: int | float | str | None = None
+
+
+class Volume(_Object, frozen=True):
+    """`volumes[]`: a name and one source."""
+
+    name: str = ""
+    aws_elastic_block_store: Storage | None = None
+    azure_disk: Storage | None = None
+    azure_file: Storage | None = None
+    cephfs: Storage | None = None
+    cinder: Storage | None = None
+    config_map: Files | None = None
+    csi: Storage | None = None
+    downward_api: Files | None = msgspec.field(name="downwardAPI", default=None)
+    empty_dir: EmptyDir | None = None
+    ephemeral: Anything | None = None
+    fc: Storage | None = None
+    flex_volume: Storage | None = None
+    flocker: Anything | None = None
+    gce_persistent_disk: Storage | None = None
+    git_repo: Anything | None = None
+    glusterfs: Storage | None = None
+    host_path: Anything | None = None
+    image: Anything | None = None
+    iscsi: Storage | None = None
+    nfs: Storage | None = None
+    persistent_volume_claim: Storage | None = None
+    photon_persistent_disk: Anything | None = None
+    portworx_volume: Storage | None = None
+    projected: Files | None = None
+    quobyte: Storage | None = None
+    rbd: Storage | None = None
+    scale_io: Storage | None = msgspec.field(name="scaleIO", default=None)
+    secret: Files | None = None
+    storageos: Storage | None = None
+    vsphere_volume: Anything | None = None
+
+    @property
+    def sources(self) -> dict[str, object]:
+        """Its sources by their kind; Kubernetes allows one."""
+        found = ((each.encode_name, getattr(self, each.name)) for each in msgspec.structs.fields(self))
+        return {kind: source for kind, source in found if kind != "name" and source is not None}
+
+
 class PodSpec(_Object, frozen=True):
     """A pod spec."""
 
@@ -327,7 +455,10 @@ class PodSpec(_Object, frozen=True):
     resources: Resources = Resources()
     resource_claims: tuple[PodClaim, ...] = ()
     scheduling_gates: tuple[Named, ...] = ()
-    security_context: Anything = {}
+    security_context: SecurityContext | None = None
+    volumes: tuple[Volume, ...] = ()
+    host_network: bool = False
+    node_name: str = ""
     node_selector: Texts = {}
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[Spread, ...] = ()
@@ -356,6 +487,7 @@ class JobSpec(_Object, frozen=True):
     completions: int | None = None
     completion_mode: str = ""
     backoff_limit: int | None = None
+    ttl_seconds_after_finished: int | None = None
     template: PodTemplate = PodTemplate()
 
 
@@ -435,12 +567,13 @@ class ClaimSpec(_Object, frozen=True):
     """`spec` of a claim for a volume."""
 
     access_modes: tuple[str, ...] = ()
+    resources: Resources = Resources()
 
 
 class ClaimTemplate(_Object, frozen=True):
     """`volumeClaimPolicies[].templates[]`."""
 
-    metadata: Named = Named()
+    metadata: ObjectMeta = ObjectMeta()
     spec: ClaimSpec = ClaimSpec()
 
 
@@ -457,14 +590,39 @@ class SuccessPolicy(_Object, frozen=True):
     target_replicated_jobs: tuple[str, ...] = ()
 
 
+class FailureRule(_Object, frozen=True):
+    """`failurePolicy.rules[]`."""
+
+    name: str = ""
+    action: str = ""
+    on_job_failure_reasons: tuple[str, ...] = ()
+    target_replicated_jobs: tuple[str, ...] = ()
+
+
+class FailurePolicy(_Object, frozen=True):
+    """`failurePolicy` of a JobSet."""
+
+    restart_strategy: str = ""
+    rules: tuple[FailureRule, ...] = ()
+
+
+class StartupPolicy(_Object, frozen=True):
+    """`startupPolicy` of a JobSet."""
+
+    startup_policy_order: str = ""
+
+
 class JobSetSpec(_Object, frozen=True):
     """`spec` of a JobSet."""
 
     network: Network = Network()
     coordinator: Coordinator | None = None
+    success_policy: SuccessPolicy = SuccessPolicy()
+    failure_policy: FailurePolicy = FailurePolicy()
+    startup_policy: StartupPolicy = StartupPolicy()
+    managed_by: str = ""
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     volume_claim_policies: tuple[VolumeClaimPolicy, ...] = ()
-    success_policy: SuccessPolicy = SuccessPolicy()
 
 
 class JobSet(_Object, frozen=True):
@@ -529,11 +687,26 @@ class PodSpecOverride(PodSpec, frozen=True):
     target_jobs: tuple[Named, ...] = ()
 
 
+class InitializerSource(_Object, frozen=True):
+    """`spec.initializer.dataset` and `spec.initializer.model`."""
+
+    storage_uri: str = ""
+    env: tuple[EnvVar, ...] = ()
+
+
+class Initializer(_Object, frozen=True):
+    """`spec.initializer` of a TrainJob."""
+
+    dataset: InitializerSource | None = None
+    model: InitializerSource | None = None
+
+
 class TrainJobSpec(_Object, frozen=True):
     """`spec` of a TrainJob."""
 
     runtime_ref: RuntimeRef = RuntimeRef()
     trainer: Trainer = Trainer()
+    initializer: Initializer = Initializer()
     runtime_patches: tuple[RuntimePatch, ...] = ()
     pod_template_overrides: tuple[PodTemplateOverride, ...] = ()
     pod_spec_overrides: tuple[PodSpecOverride, ...] = ()
@@ -571,6 +744,7 @@ class MPIPolicy(_Object, frozen=True):
 
     num_proc_per_node: int | None = None
     run_launcher_as_node: bool | None = None
+    mpi_implementation: str = "OpenMPI"
 
 
 class MLPolicy(_Object, frozen=True):

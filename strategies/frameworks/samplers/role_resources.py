@@ -120,11 +120,10 @@ def _mount(pair: Pair, place: Place, folder: str) -> _Mount | None:
 
 def _mounts(pair: Pair, place: Place) -> Iterator[_Mount]:
     sources = dict(_sources(pair, place))
-    for each in loose.mappings(place.raw.get("volumeMounts")):
-        path, name = each.get("mountPath"), each.get("name")
-        if isinstance(path, str) and isinstance(name, str):
-            below = str(each.get("subPath") or each.get("subPathExpr") or "")
-            yield _Mount(path.rstrip("/") or "/", sources.get(name, ("", name)), below)
+    for each in place.container.volume_mounts:
+        if each.mount_path and each.name:
+            source = sources.get(each.name, ("", each.name))
+            yield _Mount(each.mount_path.rstrip("/") or "/", source, each.sub_path or each.sub_path_expr)
 
 
 def _sources(pair: Pair, place: Place) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -132,6 +131,6 @@ def _sources(pair: Pair, place: Place) -> Iterator[tuple[str, tuple[str, str]]]:
     for policy in pair.spec.volume_claim_policies:
         for template in policy.templates:
             yield template.metadata.name, ("volumeClaimPolicies", template.metadata.name)
-    for volume in loose.mappings(place.raw_pod.get("volumes")):
+    for volume in loose.mappings(place.raw_pod.get("volumes")):  # all of a source tells it from others
         kind = next((each for each in volume if each != "name"), "emptyDir")
         yield str(volume.get("name")), (kind, repr(volume.get(kind)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import loose, model, names
+from muster.strategies.documents import model, names
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections
 from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
@@ -151,8 +151,7 @@ def _brings_keys(job: Job) -> bool:
     """Whether a whole ConfigMap or Secret, or a volume of keys, may give the training a key of a service."""
     if job.container is None or job.container.container.env_from:
         return True
-    volumes = loose.mappings(job.container.raw_pod.get("volumes"))
-    return any(each.get(kind) is not None for each in volumes for kind in ("secret", "projected", "csi"))
+    return any({"secret", "projected", "csi"} & each.sources.keys() for each in job.container.pod.volumes)
 
 
 def _ranks(job: Job) -> int | None:

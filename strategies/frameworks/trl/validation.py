@@ -159,7 +159,7 @@ def check_output(job: Job, folder: object, field: str) -> Iterator[Finding]:
     shown = f"--output_dir {folder}"
     if mount is None:
         message = ""
-        if container.security_context.get("readOnlyRootFilesystem") is True:
+        if container.security_context and container.security_context.read_only_root_filesystem:
             message = (
                 "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
             )
@@ -179,8 +179,8 @@ def check_output(job: Job, folder: object, field: str) -> Iterator[Finding]:
 
 def _user(container: model.Container, pod: model.PodSpec) -> int:
     """Return the number of the user as whom a container runs, 0 where it is the image's or root."""
-    users = [each.security_context.get("runAsUser") for each in (container, pod)]
-    return next((each for each in users if isinstance(each, int)), 0)
+    users = [each.security_context.run_as_user for each in (container, pod) if each.security_context]
+    return next((each for each in users if each is not None), 0)
 
 
 def check_server(job: Job, site: Site) -> Iterator[Finding]:
