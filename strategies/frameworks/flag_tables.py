@@ -60,8 +60,8 @@ class FlagSpec:
     repeats: bool = False
     bare: bool = True
     default: Value = None
-    limits: Mapping[str, float] = field(default_factory=dict)
-    members: Mapping[str, list[str]] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict, hash=False)
+    members: Mapping[str, list[str]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
