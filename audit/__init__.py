@@ -3,11 +3,10 @@
 An admission webhook changes what people run, so it must be able to answer "which policy changed this field, and why?"
 months later and reliably. A record is written in this order:
 
-    dict → log.writer (bounded queue, own thread) → redaction → log.chain (hash of the line before) → log.sinks
+    dict → known → writer (bounded queue, own thread) → sink_worker → chain (hash of the line before) → sinks
 
-and read back in this order: log.files → reading.queries (list, filter), reading.verification (find what was edited,
-removed, inserted). `records` declares the shape of a record, and `schemas` checks lines against it. docs/audit.md is
-the reference.
+and read back in this order: log_files → queries (list, filter), verification (find what was edited, removed, inserted).
+`record_schema` declares the shape of a record and checks values against it. docs/audit.md is the reference.
 """
 
 from __future__ import annotations

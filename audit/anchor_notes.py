@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, TypedDict
 
+import msgspec
 import orjson
 
 from muster.audit.record_schema import Digest, Link, Time, misfit
@@ -110,8 +111,7 @@ class _Chronicle(TypedDict):
 
 def rendered(chronicle: Chronicle) -> str:
     """Return the text that is kept for a chain."""
-    anchors = [{"seq": each.seq, "hash": each.hash, "time": each.time} for each in chronicle.anchors]
-    return orjson.dumps({"pod": chronicle.pod, "sink": chronicle.sink, "anchors": anchors}).decode()
+    return orjson.dumps(chronicle).decode()
 
 
 def parse(text: str) -> Chronicle:
@@ -126,10 +126,9 @@ def parse(text: str) -> Chronicle:
         raise NoteError("is not JSON") from error
     if problem := misfit(value, _Chronicle):
         raise NoteError(problem)
-    anchors = tuple(Anchor(each["seq"], each["hash"], each["time"]) for each in value["anchors"])
-    if not anchors:
+    if not value["anchors"]:
         raise NoteError("anchors: is empty; a chain is noted with its first anchor")
-    return Chronicle(value["pod"], value["sink"], anchors)
+    return msgspec.convert(value, Chronicle)
 
 
 def read(document: Mapping[str, object]) -> dict[str, Chronicle]:
@@ -138,8 +137,13 @@ def read(document: Mapping[str, object]) -> dict[str, Chronicle]:
     Raises:
         NoteError: it has an entry that Muster did not make; the error names its key.
     """
-    data = document.get("data")
-    return {key: _entry(key, text) for key, text in (data if isinstance(data, dict) else {}).items()}
+    data, found = document.get("data"), {}
+    for key, text in (data if isinstance(data, dict) else {}).items():
+        try:
+            found[key] = parse(str(text))
+        except NoteError as error:
+            raise NoteError(f"data.{key}: {error}") from error
+    return found
 
 
 def pruned(chains: Mapping[str, Chronicle], mine: Iterable[str]) -> dict[str, Chronicle]:
@@ -147,13 +151,6 @@ def pruned(chains: Mapping[str, Chronicle], mine: Iterable[str]) -> dict[str, Ch
     kept = set(mine)
     newest = sorted(chains, key=lambda key: (key in kept, chains[key].anchors[-1].time), reverse=True)
     return {key: chains[key] for key in sorted(newest[:CHAINS])}
-
-
-def _entry(key: str, text: object) -> Chronicle:
-    try:
-        return parse(str(text))
-    except NoteError as error:
-        raise NoteError(f"data.{key}: {error}") from error
 
 
 class Expected(Protocol):

@@ -18,7 +18,7 @@ import orjson
 from muster.audit import log_files, record_schema
 from muster.audit.record_schema import Link, Record
 
-__all__ = ["GENESIS", "VALUES", "Chain", "ChainError", "LineError", "digest_of", "line_of", "parse"]
+__all__ = ["GENESIS", "VALUES", "Chain", "ChainError", "LineError", "digest_of", "flaw", "line_of", "parse"]
 
 VALUES = 1024 * 1024
 """Maximum number of members and items in a line; a record of 1 MiB cannot have more."""
@@ -118,6 +118,13 @@ def digest_of(record: Link) -> str:
 def line_of(record: Link) -> bytes:
     """Return the canonical line of a sealed record: equal records have equal bytes."""
     return _with_hash(_canonical(record), record["hash"])
+
+
+def flaw(record: Link, line: bytes) -> str:
+    """Return what shows that the line of a sealed record was edited, "" for nothing; `line` is without its end."""
+    if digest_of(record) != record["hash"]:
+        return "does not match its hash"
+    return "" if line_of(record) == line + b"\n" else "does not have the form in which Muster writes it"
 
 
 def _canonical(record: Mapping[str, object]) -> bytes:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import datetime
 import functools
+import operator
 import re
 import reprlib
-import types
-import typing
-from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict, Union, cast
+from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
+
+import msgspec
 
 __all__ = [
     "BOOKKEEPING",
@@ -38,8 +38,7 @@ __all__ = [
     "Sealed",
     "Time",
     "User",
-    "check",
-    "is_link",
+    "job_name",
     "misfit",
     "timestamp",
 ]
@@ -48,9 +47,8 @@ SCHEMA: Final = "muster.dev/audit/v1"
 BOOKKEEPING: Final = frozenset({"core/applied"})
 """Rules of changes in which Muster stores its own memory of a job (`changes.restores`), which notices omit."""
 
-# The second argument of Annotated is the regular expression that `check` uses.
-Time: TypeAlias = Annotated[str, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"]
-Digest: TypeAlias = Annotated[str, r"[0-9a-f]{64}"]
+Time: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z\Z")]
+Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 Operation: TypeAlias = Literal["CREATE", "UPDATE"]
 Phase: TypeAlias = Literal["mutate", "validate"]
@@ -187,100 +185,48 @@ class Sealed(Record, Link):
     dropped: NotRequired[int]
 
 
+def job_name(record: Record) -> str:
+    """Return the name of the job; of one without a name yet, its generateName and a star."""
+    return record["object"]["name"] or f"{record['object'].get('generateName', '')}*"
+
+
 def timestamp(moment: datetime.datetime) -> Time:
     """Write an aware `moment` as the log does: RFC 3339, microseconds, UTC, `Z`."""
     return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def check(value: object, shape: object = Sealed) -> list[str]:
-    """Return one sentence for each field of `value` (parsed JSON) that does not fit `shape`; undeclared ones fit."""
-    return list(_problems(value, shape, ""))
-
-
 def misfit(value: object, shape: object = Sealed) -> str | None:
-    """Return the first sentence of `check`; None when the value fits."""
-    return next(_problems(value, shape, ""), None)
+    """Return one sentence about a field of `value` (parsed JSON) that does not fit `shape`; undeclared ones fit.
 
-
-def is_link(value: object) -> typing.TypeGuard[Link]:
-    """Whether `value` has a place in a chain; its other fields are not checked."""
-    return misfit(value, Link) is None
+    None when the value fits.
+    """
+    try:
+        msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$")
+        return _sentence(value, what, place.removeprefix(".").removesuffix("`"))
+    return None
 
 
 _LONGEST_QUOTE = 60
-_NAMES: dict[object, str] = {str: "a string", int: "an integer", bool: "true or false", type(None): "null"}
+_QUOTES = reprlib.Repr()  # looks at no more of a value than is quoted
+_QUOTES.maxlevel = 4
+_QUOTES.maxdict = _QUOTES.maxlist = 8
+_QUOTES.maxstring = _QUOTES.maxother = 3 * _LONGEST_QUOTE
+_STEP = re.compile(r"(\w+)|\[(\d+)\]")
+_EXPECTED = re.compile(r"Expected `(\w+)[^`]*`(?: matching regex (.*))?.*", re.DOTALL)
+_NAMES = {"str": "a string", "int": "an integer", "bool": "true or false", "object": "an object", "array": "a list"}
 
 
-def _problems(value: object, shape: object, path: str) -> Iterator[str]:
-    origin, args = _taken_apart(shape)
-    if origin is TypedDict:
-        yield from _fields(value, cast("type", shape), path)
-    elif origin in (Union, types.UnionType):
-        tried = [list(_problems(value, each, path)) for each in args]
-        if all(tried):
-            yield from tried[0]
-    elif origin is list and isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _problems(item, args[0], f"{path}[{index}]")
-    elif wanted := _wanted(value, shape, origin, args):
-        quote = repr(value[: _LONGEST_QUOTE + 1]) if isinstance(value, str) else _quotes().repr(value)
-        short = quote if len(quote) <= _LONGEST_QUOTE else quote[:_LONGEST_QUOTE] + "..."
-        yield f"{path or 'line'}: {short} is not {wanted}"
-
-
-def _fields(value: object, shape: type, path: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield f"{path or 'line'}: {_quotes().repr(value)[:_LONGEST_QUOTE]} is not an object"
-        return
-    for name, (hint, required) in _hints(shape).items():
-        here = f"{path}.{name}" if path else name
-        if name in value:
-            yield from _problems(value[name], hint, here)
-        elif required:
-            what = shape.__name__.removeprefix("Recorded").lower()  # `finding`, the name in the log
-            yield f"{here}: is missing; every {what} has it"
-
-
-# Any: a shape is made of shapes, of the strings of a Literal, or of a pattern.
-def _wanted(value: object, shape: object, origin: object, args: tuple[Any, ...]) -> str:
-    """Return what a value should be that has no fields or items, "" when it fits."""
-    if origin is list:
-        return "a list"
-    if origin is Literal:
-        return "" if value in args else f"one of {', '.join(args)}"
-    if origin is not None:
-        fits = isinstance(value, str) and bool(re.fullmatch(args[1], value))
-        return "" if fits else f"a string that matches {args[1]}"
-    fits = shape is object or (
-        isinstance(value, cast("type", shape)) and not (shape is int and isinstance(value, bool))
-    )
-    return "" if fits else _NAMES.get(shape, str(shape))
-
-
-@functools.cache
-def _taken_apart(shape: object) -> tuple[object, tuple[Any, ...]]:
-    """Split a shape into its origin (None for a plain type) and its arguments."""
-    if typing.is_typeddict(shape):
-        return TypedDict, ()
-    origin = typing.get_origin(shape)
-    return (origin, typing.get_args(shape)) if origin else (None, ())
-
-
-@functools.cache
-def _hints(shape: type) -> dict[str, tuple[object, bool]]:
-    """Return the fields of a shape, and which of them must be there."""
-    hints = typing.get_type_hints(shape, include_extras=True).items()
-    optional = {name for name, hint in hints if typing.get_origin(hint) is NotRequired}
-    return {
-        name: (typing.get_args(hint)[0] if name in optional else hint, name not in optional) for name, hint in hints
-    }
-
-
-@functools.cache
-def _quotes() -> reprlib.Repr:
-    """Return a writer of values that looks at no more of one than is quoted."""
-    quotes = reprlib.Repr()
-    quotes.maxlevel = 4
-    quotes.maxdict = quotes.maxlist = 8
-    quotes.maxstring = quotes.maxother = 3 * _LONGEST_QUOTE
-    return quotes
+def _sentence(value: object, what: str, place: str) -> str:
+    """Return what msgspec tells in words of its own, with the value that it found at a place."""
+    if what.startswith("Object missing"):
+        return f"{place}{'.' if place else ''}{what.split('`')[1]}: is missing"
+    steps = (name or int(index) for name, index in _STEP.findall(place))
+    found = functools.reduce(operator.getitem, steps, value)  # type: ignore[arg-type]  # msgspec has come this way
+    quote = repr(found[: _LONGEST_QUOTE + 1]) if isinstance(found, str) else _QUOTES.repr(found)
+    short = quote if len(quote) <= _LONGEST_QUOTE else quote[:_LONGEST_QUOTE] + "..."
+    expected = _EXPECTED.fullmatch(what)
+    wanted = _NAMES.get(expected[1], expected[1]) if expected else "one of the values that it can have"
+    pattern = f" that matches {expected[2]}" if expected and expected[2] else ""
+    return f"{place or 'line'}: {short} is not {wanted}{pattern}"

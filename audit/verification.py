@@ -95,10 +95,8 @@ def _parsed(line: LogLine) -> Link | Problem:
 
 def _own(link: Link, line: LogLine) -> Problem | None:
     """Check a record on its own, without its neighbours."""
-    if chain.digest_of(link) != link["hash"]:
-        return _problem(line, "edited", f"record {link['seq']} does not match its hash")
-    if chain.line_of(link).removesuffix(b"\n") != line.data:
-        return _problem(line, "edited", f"record {link['seq']} does not have the form in which Muster writes it")
+    if flaw := chain.flaw(link, line.data or b""):
+        return _problem(line, "edited", f"record {link['seq']} {flaw}")
     if unfit := misfit(link):
         return _problem(line, "foreign", f"record {link['seq']} does not fit the schema: {unfit}")
     return None

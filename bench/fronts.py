@@ -30,8 +30,8 @@ from bench import figures, pairs, reviews
 from bench.peers import changes
 from muster.audit import sinks, writer
 from muster.certs import authorities, leaves, materials, stores
+from muster.front.listeners import Listener
 from muster.webhook.admission.policies import Policy
-from muster.webhook.listening.listeners import Listener
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import handlers
 from muster.webhook.server.resolvers import Resolver

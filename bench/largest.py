@@ -9,11 +9,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from muster.webhook.admission import budgets
 from muster.webhook.admission.policies import Policy

@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives import serialization
-
-from muster.certs import authorities, chains, errors, expiries, files, leaves, pems, probes
+from muster.certs import authorities, chains, errors, expiries, files, leaves, pems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
     from cryptography import x509
 
-__all__ = ["Material", "from_authority", "parse", "read"]
+__all__ = ["Material", "from_authority", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +51,14 @@ def from_authority(authority: authorities.Authority, leaf: leaves.Leaf) -> Mater
     )
 
 
-def read(where: files.Locations, names: Sequence[str], now: datetime) -> Material:
-    """Material from files, checked for `names` at `now`.
-
-    Raises MaterialError, naming the file, what is wrong and what to do: missing, unreadable, empty, truncated,
-    damaged, expired, not yet valid, wrong names, no server certificate, not P-256, or parts that do not fit.
-    """
-    return parse(where, where.contents(), names, now)
-
-
 def parse(
     where: files.Locations, contents: tuple[bytes, bytes, bytes], names: Sequence[str], now: datetime
 ) -> Material:
-    """Material from the `contents` of the files `where`, as `read` makes it, for a caller that has read them."""
+    """Material from the `contents` of the files `where`, checked for `names` at `now`.
+
+    Raises MaterialError, naming the file, what is wrong and what to do: empty, truncated, damaged, expired, not yet
+    valid, wrong names, no server certificate, not P-256, or parts that do not fit.
+    """
     certificate_text, key_text, authority_text = contents
     chain = pems.certificates(certificate_text, where.certificate)
     key = pems.private_key(key_text, where.key)
@@ -76,7 +69,7 @@ def parse(
         chain_pem=pems.certificate_pem(*chain),
         key_pem=pems.key_pem(key),
         authority_pem=pems.certificate_pem(*trusted),
-        fingerprint=probes.fingerprint(chain[0].public_bytes(serialization.Encoding.DER)),
+        fingerprint=chains.fingerprint(chain[0]),
         names=tuple(names),
         leaf=chains.window(chain[0]),
         authority=chains.window(root),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from muster.kube import payloads, transports
 
-__all__ = ["Call", "answered"]
+__all__ = ["Call", "answered", "document"]
 
 _Read = TypeVar("_Read")
 
@@ -54,3 +54,23 @@ async def answered(
     except TimeoutError as error:
         what = f"{call.method} {call.path}"
         raise transports.UnreachableError(f"{what} was not answered within {deadline:g} s") from error
+
+
+async def document(  # noqa: PLR0913 - a call, and what its answer may be
+    sender: transports.Sender, call: Call, deadline: float, limit: int, what: str = "", shown: int = payloads.SHOWN
+) -> dict[str, Any]:
+    """Send a request, and return the JSON object that answers it.
+
+    Args:
+        sender: a connection to the API server; not closed here.
+        call: the request.
+        deadline: seconds for the whole call, connection included.
+        limit: the most bytes of the answer.
+        what: how errors call the answer; by default by method and path.
+        shown: characters of a refusal's message that are kept.
+
+    Raises:
+        TransportError: as `answered` and `payloads.read` raise it.
+    """
+    name = what or f"{call.method} {call.path}"
+    return await answered(sender, call, deadline, lambda answer: payloads.read(answer, limit, name), shown)

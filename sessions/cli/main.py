@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import sqlite3
+import ssl
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,16 +29,16 @@ from muster.sessions.journal.store import AwayError, Journal, Row
 from muster.sessions.runs import tenants
 
 if TYPE_CHECKING:
-    from aiohttp.web import AppRunner
+    from aiohttp.web import Application
 
-    from muster.sessions.gateway.connections import Served
+    from muster.front.connections import Limits
     from muster.sessions.platforms.engines import Running
     from muster.sessions.runs.config import Config
 
 __all__ = ["main", "parser"]
 
 T = TypeVar("T")
-_SCRAPES = 64  # connections that ask for metrics
+_GRACE = 60.0  # seconds that open requests get to end
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -203,33 +204,21 @@ def _interpreter(of: str, name: str | None) -> str | None:
 
 async def _run(config: Config, host: str, port: int, metrics: int | None, tls: Path | None) -> None:
     """Serve until the process is told to end."""
-    from aiohttp import web  # noqa: PLC0415  # the other commands need no server
-
-    from muster.sessions.gateway import app, certificates, connections, scrapes  # noqa: PLC0415  # as above
+    from muster.sessions.gateway import app, certificates, connections, scrapes  # noqa: PLC0415  # the server's alone
     from muster.sessions.gateway.state import MANAGER  # noqa: PLC0415  # as above
 
     certificate = certificates.Certificate(tls) if tls else None
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     made = app.app(config)
-    runner = web.AppRunner(
-        made, access_log=None, auto_decompress=False, logger=connections.LOG
-    )  # answers.read bounds it
-    beside = web.AppRunner(scrapes.app(made[MANAGER]), access_log=None, logger=connections.LOG)
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(runner.cleanup)
-        await runner.setup()
-        to = connections.Served(
-            made[connections.BUSY], connections.most(), certificate.context if certificate else None
-        )
-        bound = await _bound(stack, runner, host, port, to)
+        context = certificate.context if certificate else None
+        bound = await _bound(stack, made, host, port, connections.LIMITS, context)
         if certificate is not None:
             stack.callback(asyncio.create_task(certificate.follow()).cancel)
         print(f"serving the Tinker API on {'https' if certificate else 'http'}://{host}:{bound}", flush=True)
         if metrics is not None:
-            stack.push_async_callback(beside.cleanup)
-            await beside.setup()
-            scraped = await _bound(stack, beside, host, metrics, connections.Served(connections.Busy(), _SCRAPES))
+            scraped = await _bound(stack, scrapes.app(made[MANAGER]), host, metrics, connections.SCRAPES)
             print(f"serving metrics on http://{host}:{scraped}/metrics", flush=True)
         await _until(ended, (made[MANAGER].context.trainer, made[MANAGER].context.sampler))
 
@@ -245,13 +234,27 @@ async def _until(ended: asyncio.Event, engines: Sequence[Running]) -> None:
             raise ValueError(engine.refusal)
 
 
-async def _bound(stack: AsyncExitStack, runner: AppRunner, host: str, port: int, to: Served) -> int:
+async def _bound(  # noqa: PLR0913  # what is served, where, and how
+    stack: AsyncExitStack,
+    application: Application,
+    host: str,
+    port: int,
+    limits: Limits,
+    context: ssl.SSLContext | None = None,
+) -> int:
     """Have an application answer at a port, and return the port."""
-    from muster.sessions.gateway import connections  # noqa: PLC0415  # as above
+    from aiohttp import web  # noqa: PLC0415  # as above
 
-    listening = socket.create_server((host, port))
-    stack.callback((await connections.served(runner, listening, to)).close)
-    return int(listening.getsockname()[1])
+    from muster.front.listeners import Front  # noqa: PLC0415  # as above
+
+    runner = web.AppRunner(application)
+    stack.push_async_callback(runner.cleanup)
+    await runner.setup()
+    if runner.server is None:
+        raise RuntimeError("the runner was not set up")
+    front = Front(runner.server, _GRACE, limits)
+    stack.push_async_callback(front.close)
+    return await front.open(host, port, context)
 
 
 def _create(args: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from muster.sessions.gateway import (
 )
 from muster.sessions.gateway.answers import READERS, errors
 from muster.sessions.gateway.arrivals import ARRIVALS, Arrivals, arrivals
-from muster.sessions.gateway.connections import BUSY, Busy, busy
+from muster.sessions.gateway.connections import counted
 from muster.sessions.gateway.doors import door
 from muster.sessions.gateway.polls import POLLS, Polls
 from muster.sessions.gateway.rates import BUCKETS, Buckets, rates
@@ -53,10 +53,10 @@ _PARTS = (
 
 def app(config: Config) -> web.Application:
     """Return the application; it starts the engines when it starts, and answers before they do."""
-    made = web.Application(middlewares=[busy, errors, door, rates, arrivals], client_max_size=config.limits.body)
+    made = web.Application(middlewares=[counted, errors, door, rates, arrivals], client_max_size=config.limits.body)
     made[MANAGER] = Manager(config)
     made[READERS] = made[MANAGER].context.readers
-    made[BUCKETS], made[BUSY], made[POLLS] = Buckets(), Busy(), Polls()
+    made[BUCKETS], made[POLLS] = Buckets(), Polls()
     made[ARRIVALS] = Arrivals(config.quotas, config.limits.bodies)
     made[TOKENS] = Tokens(config.root / "signing.key")
     for part in _PARTS:

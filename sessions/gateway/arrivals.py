@@ -11,16 +11,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-import aiohttp
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+from muster.front.request_bodies import pieces
 from muster.sessions.runs.quotas import Quotas
 
 __all__ = ["ARRIVALS", "Arrivals", "arrivals", "arrived", "hold"]
 
 _SECONDS = 120.0
 _LARGE = 1 << 20
-_TORN = (OSError, aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, web.RequestPayloadError)
+_TORN = (OSError, HttpProcessingError, web.RequestPayloadError)
 """What reading a body raises when its connection is closed, or its chunks are none."""
 _TOLD = "{name}: {most} {what} of your requests are on their way, as many as may; send this one again later"
 
@@ -80,7 +81,7 @@ async def arrived(request: web.Request, limit: int) -> bytes:
     sent: list[bytes] = []
     try:
         async with asyncio.timeout(_SECONDS):
-            async for some in request.content.iter_any():
+            async for some in pieces(request):
                 hold(request, len(some))
                 sent.append(some)
                 if request["held"] > limit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from muster.sessions.gateway.connections import counted
 from muster.sessions.journal.store import AwayError
 from muster.sessions.metrics import CONTENT_TYPE
 from muster.sessions.runs.manager import Manager
@@ -24,7 +25,7 @@ def app(manager: Manager) -> web.Application:
             raise web.HTTPServiceUnavailable(text=str(error)) from error
         return web.Response(body=manager.context.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
-    made = web.Application(client_max_size=1024)
+    made = web.Application(middlewares=[counted], client_max_size=1024)
     made.router.add_get("/metrics", metrics)
     return made
 

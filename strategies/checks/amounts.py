@@ -7,9 +7,10 @@ What an API server says itself of other resources is not repeated. Source: kuber
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding, loose, model, quantities
 from muster.strategies.documents.findings import Severity
@@ -23,8 +24,7 @@ _REFUSED = "so the API server refuses every pod"
 _PERCENT = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One problem of one container.
 
     Attributes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import loose, names, overrides, paths, pods
 from muster.strategies.documents.findings import Finding, error, warning
@@ -103,8 +104,7 @@ def _patched(
             yield from _volume(f"{where}.volumes", volume, known[name].sources)
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What a pod of the runtime has: the names in its two lists of containers, and the sources of its volumes."""
 
     containers: Mapping[str, Mapping[str, Any]]

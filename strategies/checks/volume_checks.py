@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from msgspec import Struct
+
 from muster.strategies.documents import loose, names, paths, quantities
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.jobs.jobs import Job
@@ -175,8 +177,7 @@ def _claims(document: Mapping[str, Any], start: paths.Path) -> Iterator[tuple[pa
             yield (*start, "volumeClaimPolicies", number, "templates", index), claim
 
 
-@dataclasses.dataclass(frozen=True)
-class _Crowd:
+class _Crowd(Struct, frozen=True):
     """Replicated jobs that mount one volume at the same time.
 
     Attributes:

@@ -7,8 +7,9 @@ claims; either way the pod gets the devices of both and uses only one of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from muster.strategies.claims.requests import ClaimRequest, is_of
 from muster.strategies.documents import decoding, model, names
@@ -23,8 +24,7 @@ from muster.strategies.platform.supplies import DeviceClass
 __all__ = ["Verdict", "judge"]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What happens to the extended resources.
 
     Attributes:

@@ -11,8 +11,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents.findings import Finding, error, note
 from muster.strategies.documents.pods import CLAIM_SOURCES
@@ -27,8 +28,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _KNOWN = {"name", "containerNames", *CLAIM_SOURCES}
 
 
-@dataclass(frozen=True, slots=True)
-class AskedClaim:
+class AskedClaim(Struct, frozen=True):
     """One claim of each pod.
 
     Attributes:

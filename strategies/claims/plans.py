@@ -11,8 +11,9 @@ for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.claims import leftovers, requests
 from muster.strategies.claims.notations import AskedClaim
@@ -30,8 +31,7 @@ POD_CLAIM = "devices"
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """One claim of the pods.
 
     Attributes:
@@ -47,8 +47,7 @@ class Use:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimPlan:
+class ClaimPlan(Struct, frozen=True):
     """The claims that follow from one request.
 
     Attributes:

@@ -11,8 +11,9 @@ does not replace that resource.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from muster.strategies.claims.notations import AskedClaim, read
 from muster.strategies.documents import decoding, loose, model, names, paths
@@ -32,8 +33,7 @@ NO_PROFILE = "none"
 _KEYS = (names.CLAIM_PROFILE_ANNOTATION, names.RESOURCE_CLAIMS_ANNOTATION)
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
+class ClaimRequest(Struct, frozen=True):
     """What was asked for the pods of one replicated job.
 
     Attributes:

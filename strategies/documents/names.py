@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = [
     "ANCESTOR_LABEL",
     "ANCESTOR_TRAINER",
+    "API_VERSIONS",
     "APPLIED_ANNOTATION",
     "CLAIM_PROFILE_ANNOTATION",
     "COMPLETION_INDEX_FIELD",
@@ -57,6 +58,7 @@ TRAINER_GROUP = "trainer.kubeflow.org"
 TRAINER_API_VERSION = "trainer.kubeflow.org/v1alpha1"
 JOBSET_GROUP = "jobset.x-k8s.io"
 JOBSET_API_VERSION = "jobset.x-k8s.io/v1alpha2"
+API_VERSIONS = {"TrainJob": TRAINER_API_VERSION, "JobSet": JOBSET_API_VERSION}
 JOBSET_NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
 """The JobSet controller sets it on every pod of a JobSet."""
 HOSTNAME_LABEL = "kubernetes.io/hostname"

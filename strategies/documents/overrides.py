@@ -8,8 +8,9 @@ spec, of the first two, go to the JobSet, as those of a patch's template do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import loose, paths
 from muster.strategies.documents.paths import Path
@@ -27,8 +28,7 @@ _POD = ("template", "spec", "template")
 _JOBS: Path = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One patch, and the place in the TrainJob of the member that it is, or that it stands for."""
 
     patch: Mapping[str, Any]

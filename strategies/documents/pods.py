@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypedDict
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding, model, names
 from muster.strategies.documents.paths import Path
@@ -66,8 +67,7 @@ class Container(TypedDict, total=False):
     securityContext: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True, dict=True):
     """One container of one replicated job.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from muster.strategies.documents import decoding, model, names, pods
 from muster.strategies.documents.paths import Path
@@ -16,8 +17,7 @@ __all__ = ["Runtime", "Source"]
 Source = Literal["snapshot", "live", "label", "launch"]
 
 
-@dataclass(frozen=True)
-class Runtime:
+class Runtime(Struct, frozen=True, dict=True):
     """The runtime that governs a job, and where it was read from.
 
     Attributes:

@@ -7,16 +7,16 @@ does with them (`behaviour.json`). `tests/golden` holds what the code of each ve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypedDict, cast
+
+from msgspec import Struct
 
 from muster.strategies import upstream
 
 __all__ = ["NEWEST", "VERSIONS", "Version"]
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """One minor release.
 
     Attributes:

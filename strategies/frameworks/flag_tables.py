@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypedDict
+
+from msgspec import Struct
 
 from muster.strategies.launches.guesses import Guesses
 from muster.strategies.rules import Value
@@ -33,8 +34,7 @@ class Entry(TypedDict, total=False):
     members: dict[str, list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class FlagSpec:
+class FlagSpec(Struct, frozen=True):
     """One flag.
 
     Attributes:
@@ -60,12 +60,11 @@ class FlagSpec:
     repeats: bool = False
     bare: bool = True
     default: Value = None
-    limits: Mapping[str, float] = field(default_factory=dict, hash=False)
-    members: Mapping[str, list[str]] = field(default_factory=dict, hash=False)
+    limits: Mapping[str, float] = {}
+    members: Mapping[str, list[str]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A word that makes the parser exit with status 2.
 
     Attributes:

@@ -8,9 +8,9 @@ initializers, which only download.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+
+from msgspec import Struct
 
 from muster.strategies.documents import names
 from muster.strategies.jobs.jobs import Job
@@ -19,8 +19,7 @@ from muster.strategies.jobs.templates import Template
 __all__ = ["Assignment", "find_assignment", "within"]
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """A role, as a label names it.
 
     Attributes:
@@ -48,22 +47,18 @@ def within(template: Template) -> Iterator[Assignment]:
     for (labels, path), where in zip(template.metadata("labels"), whose, strict=True):
         word = labels.get(names.ROLE_LABEL)
         if word is not None:
-            yield Assignment(str(word), where, template.locate((*path, names.ROLE_LABEL)))
+            yield Assignment(word, where, template.locate((*path, names.ROLE_LABEL)))
 
 
 def _around(job: Job) -> Iterator[Assignment]:
     place = f"metadata.labels[{names.ROLE_LABEL}]"
-    own = (_labels(job.document), f"the {job.kind}'s label", place)
+    own = (job.metadata.labels, f"the {job.kind}'s label", place)
     levels = [
-        (_labels(job.owner or {}), "the TrainJob's label", f"TrainJob {place}"),
+        (job.owning.metadata.labels if job.owning else {}, "the TrainJob's label", f"TrainJob {place}"),
         (job.runtime.labels if job.runtime else {}, "the runtime's label", f"runtime {place}"),
     ]
     levels.insert(0 if job.owner is None else len(levels), own)
     for labels, where, field_path in levels:
         word = labels.get(names.ROLE_LABEL)
         if word is not None:
-            yield Assignment(str(word), where, field_path)
-
-
-def _labels(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    return (document.get("metadata") or {}).get("labels") or {}
+            yield Assignment(word, where, field_path)

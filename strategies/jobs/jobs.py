@@ -6,10 +6,10 @@ server's caches, files for the CLI, a test).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, cast
+
+from msgspec import Struct, field, structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import decoding, model, pods, trainjobs
@@ -38,8 +38,7 @@ Kind = Literal["TrainJob", "JobSet"]
 Rendezvous = Literal["static", "c10d"]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What the configuration file says for one framework.
 
     Attributes:
@@ -51,8 +50,7 @@ class Settings:
     profile: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True, eq=False):
     """One TrainJob or JobSet under admission.
 
     Attributes:
@@ -83,12 +81,12 @@ class Job:
     runtime_open: bool = False
     identify: programs.Identify = programs.unknown
     part: int = 0
-    memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict, repr=False, compare=False)
+    memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Merge the patches of a TrainJob into its runtime, so that nothing reads the one without the other."""
         if self.kind == "TrainJob" and self.runtime is not None:
-            object.__setattr__(self, "runtime", runtime_patches.apply(self.runtime, self.document))
+            structs.force_setattr(self, "runtime", runtime_patches.apply(self.runtime, self.document))
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -98,7 +96,7 @@ class Job:
     @property
     def name(self) -> str | None:
         """`metadata.name`; None where the API server will still generate it from `generateName`."""
-        return (self.document.get("metadata") or {}).get("name") or None
+        return self.metadata.name or None
 
     @property
     @once_for_all
@@ -119,8 +117,13 @@ class Job:
     @once_for_all
     def trainjob(self) -> model.TrainJob | None:
         """The TrainJob, or the one that controls the JobSet; None for a JobSet of an author."""
-        document = self.document if self.kind == "TrainJob" else self.owner
-        return None if document is None else decoding.read(document, model.TrainJob)
+        return decoding.read(self.document, model.TrainJob) if self.kind == "TrainJob" else self.owning
+
+    @property
+    @once
+    def owning(self) -> model.TrainJob | None:
+        """The TrainJob that controls a JobSet, None for any other."""
+        return None if self.owner is None else decoding.read(self.owner, model.TrainJob)
 
     @property
     @once_for_all
@@ -172,8 +175,8 @@ class Job:
 
         Clients send the runtime's own image as well, as kubeflow's SDK 0.5 does with a CustomTrainerContainer.
         """
-        image = self.raw_trainer.get("image")
-        theirs = self.container.raw.get("image") if self.container else None
+        image = self.trainer.image
+        theirs = self.container.container.image if self.container else ""
         return self.kind == "JobSet" or (bool(image) and image != theirs)
 
     @property
@@ -218,7 +221,7 @@ class Job:
 
     def view(self, part: int) -> Job:
         """Return the job as one of its parts sees it."""
-        return dataclasses.replace(self, part=part)
+        return structs.replace(self, part=part)
 
     @property
     def network(self) -> Mapping[str, Any]:
@@ -229,27 +232,25 @@ class Job:
 
     def _find_asked(self) -> frozenset[str]:
         """Return the containers for which annotations around the replicated jobs ask for claims."""
-        own, theirs = ((each or {}).get("metadata") or {} for each in (self.document, self.owner))
-        levels = [theirs.get("annotations") or {}, self.runtime.annotations if self.runtime else {}]
-        levels.insert(0 if self.owner is None else len(levels), own.get("annotations") or {})
+        theirs = self.owning.metadata.annotations if self.owning else {}
+        levels = [theirs, self.runtime.annotations if self.runtime else {}]
+        levels.insert(0 if self.owner is None else len(levels), self.metadata.annotations)
         return askings.read(levels) or frozenset()
 
     def annotation(self, key: str) -> tuple[str, str] | None:
         """Return (value, where it is written) of the nearest annotation: the job's, its TrainJob's, its runtime's."""
         for written, where in self._annotations:
-            value = written.get(key)
-            if isinstance(value, str):
-                return value, where
+            if key in written:
+                return written[key], where
         return None
 
     @property
     @once
-    def _annotations(self) -> tuple[tuple[Mapping[str, Any], str], ...]:
+    def _annotations(self) -> tuple[tuple[Mapping[str, str], str], ...]:
         """Annotations that there are, and where they are written, nearest first."""
-        own, owners = ((each or {}).get("metadata") or {} for each in (self.document, self.owner))
         every = (
-            (own.get("annotations") or {}, f"{self.kind} annotation"),
-            (owners.get("annotations") or {}, "TrainJob annotation"),
+            (self.metadata.annotations, f"{self.kind} annotation"),
+            (self.owning.metadata.annotations if self.owning else {}, "TrainJob annotation"),
             (self.runtime.annotations if self.runtime else {}, "runtime annotation"),
         )
         return tuple(each for each in every if each[0])

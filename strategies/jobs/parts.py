@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding, model, names, paths
 from muster.strategies.documents.paths import Path
@@ -49,8 +50,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "["})  # noqa: S104 
 _LONG = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """The work of a JobSet.
 
     Attributes:
@@ -66,8 +66,7 @@ class Parts:
     remote: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     index: int
     job: model.ReplicatedJob
     container: int
@@ -180,8 +179,7 @@ def _is_trainers(job: model.ReplicatedJob) -> bool:
     return job.labels.get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     candidates: Sequence[_Candidate] = ()
     rivals: tuple[str, ...] = ()
     remote: str = ""

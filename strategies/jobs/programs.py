@@ -7,8 +7,9 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 __all__ = ["Identify", "Kind", "Program", "unknown"]
 
@@ -32,8 +33,7 @@ class Kind(IntEnum):
     """Starts the processes of other pods itself: `mpirun`, `deepspeed --hostfile`, a program of Ray's head."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """What a container starts.
 
     Attributes:

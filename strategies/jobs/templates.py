@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from muster.strategies.documents import decoding, loose, model, names, paths, pods
+from msgspec import Struct
+
+from muster.strategies.documents import decoding, loose, model, names, paths
 from muster.strategies.documents.findings import Finding, quoted
 from muster.strategies.documents.paths import Absent, Path
 from muster.strategies.documents.runtimes import Runtime
@@ -25,8 +26,7 @@ __all__ = ["Template", "find_spec", "find_template", "is_of_job", "list_template
 _POD = ("template", "spec", "template")
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(Struct, frozen=True, dict=True):
     """One replicated job.
 
     Attributes:
@@ -68,16 +68,12 @@ class Template:
     @property
     def is_initializer(self) -> bool:
         """Whether Trainer downloads a dataset or a model with it, before the training starts."""
-        return pods.labels(self.raw).get(names.ANCESTOR_LABEL) in ("dataset-initializer", "model-initializer")
+        return self.job.labels.get(names.ANCESTOR_LABEL) in ("dataset-initializer", "model-initializer")
 
     @property
     def is_annotated(self) -> bool:
         """Whether its pods or its Jobs have annotations."""
-        outer = self.raw.get("template") or {}
-        inner = (outer.get("spec") or {}).get("template") or {}
-        return bool(
-            (outer.get("metadata") or {}).get("annotations") or (inner.get("metadata") or {}).get("annotations")
-        )
+        return bool(self.annotations or self.job.template.metadata.annotations)
 
     @property
     def main(self) -> tuple[Path, Mapping[str, Any]] | None:
@@ -86,22 +82,21 @@ class Template:
         return None if index is None else ((*self.pod_path, "containers", index), self.raw_spec["containers"][index])
 
     def _main(self) -> int | None:
-        own = self.raw_spec.get("containers") or ()
-        if pods.labels(self.raw).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
-            named = (index for index, each in enumerate(own) if each.get("name") == names.CONTAINER_NODE)
+        own = self.pod.containers
+        if self.job.labels.get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
+            named = (index for index, each in enumerate(own) if each.name == names.CONTAINER_NODE)
             return next(named, 0 if own else None)
         return containers.choose(self.pod, self.identify)
 
-    def metadata(self, member: str) -> Iterator[tuple[Mapping[str, Any], Path]]:
+    def metadata(self, member: Literal["labels", "annotations"]) -> Iterator[tuple[Mapping[str, str], Path]]:
         """Yield its `labels` or `annotations` and their path, those of the pod template first, then the Job's."""
-        yield loose.member(self.raw, *_POD, "metadata", member), (*self.path, *_POD, "metadata", member)
-        yield loose.member(self.raw, "template", "metadata", member), (*self.path, "template", "metadata", member)
+        yield getattr(self.job.template.spec.template.metadata, member), (*self.path, *_POD, "metadata", member)
+        yield getattr(self.job.template.metadata, member), (*self.path, "template", "metadata", member)
 
     @property
-    def annotations(self) -> Mapping[str, Any]:
+    def annotations(self) -> Mapping[str, str]:
         """The annotations of its pods."""
-        metadata = loose.member(self.raw, *_POD).get("metadata")
-        return loose.member(metadata, "annotations") if metadata else {}
+        return self.job.template.spec.template.metadata.annotations
 
     @property
     def annotations_path(self) -> Path:

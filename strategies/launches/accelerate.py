@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from muster.strategies import upstream
 from muster.strategies.documents.findings import beginning
@@ -39,8 +40,7 @@ _SAID = ("num_machines", "num_processes", "machine_rank", "distributed_type", "d
 _ADD_ALL = "--machine_rank $(PET_NODE_RANK) --main_process_ip $(PET_MASTER_ADDR) --main_process_port $(PET_MASTER_PORT)"
 
 
-@dataclass(frozen=True, slots=True)
-class AccelerateWorld:
+class AccelerateWorld(Struct, frozen=True):
     """What one `accelerate launch` makes on the nodes of a job.
 
     Attributes:

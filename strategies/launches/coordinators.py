@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.strategies.documents import names, pods, quantities
 from muster.strategies.documents.findings import Finding, error, warning
@@ -35,8 +36,7 @@ _NETWORK = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinator:
+class Coordinator(Struct, frozen=True):
     """Where rank 0 listens."""
 
     host: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.rules import UNKNOWN, Value, judge, load
@@ -20,8 +21,7 @@ Fault = tuple[str, str, str]
 """The name of an option or a variable, its value, and what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LauncherSettings:
+class LauncherSettings(Struct, frozen=True):
     """A view (`muster.strategies.rules.View`) of one launch; the field of a setting is its name.
 
     Attributes:

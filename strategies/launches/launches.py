@@ -11,10 +11,12 @@ import functools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from importlib import resources
 from typing import Required, TypedDict, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.strategies import upstream
 from muster.strategies.launches.options import Table, split, table
@@ -42,8 +44,7 @@ class Launcher(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A parsed command line.
 
     `head`, `options`, `target` and `rest` hold all of its words except torchrun's or python's `-m`, a `--`, and the

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 __all__ = ["Options", "Table", "split", "table"]
 
@@ -17,8 +18,7 @@ _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _TOKEN = re.compile(r"(?:(?P<aliases>[^=]*)=)?(?P<name>[^=:?]+)(?P<mark>:{0,2}|\?)")
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """The options of one program.
 
     Attributes:
@@ -40,8 +40,7 @@ class Table:
     many: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """A command line that was split.
 
     Attributes:

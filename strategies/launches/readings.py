@@ -13,7 +13,9 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.strategies import shell
 from muster.strategies.launches import launches, quotes, spawns, wrappers
@@ -33,8 +35,7 @@ _MAX_WRAPPERS = 64
 _ESCAPED = re.compile(r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What a command line starts.
 
     Attributes:
@@ -100,8 +101,7 @@ _cached_long = functools.lru_cache(maxsize=64)(_read)  # parts of one training a
 _few = functools.lru_cache(maxsize=2)(_read)  # still longer ones: a decision asks some seven times
 
 
-@dataclass(frozen=True, slots=True)
-class _Around:
+class _Around(Struct, frozen=True):
     """What stands around a command line."""
 
     through: tuple[str, ...] = ()

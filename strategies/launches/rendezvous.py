@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import names, paths, pods, quantities
@@ -27,8 +28,7 @@ from muster.strategies.trainer import resources
 __all__ = ["Choice", "choose", "enforce"]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The kind of rendezvous, and what decided it (for the reason of each change)."""
 
     kind: Rendezvous

@@ -10,8 +10,9 @@ import functools
 import itertools
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import model, names
@@ -26,8 +27,7 @@ from muster.strategies.trainer.resources import merge_resources, written
 __all__ = ["Site", "find_site"]
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct, frozen=True, dict=True):
     """The command line of one training container.
 
     Attributes:

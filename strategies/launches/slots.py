@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding, model, names, pods
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
@@ -38,8 +39,7 @@ _OF_ONE_POD = frozenset(
 _JOB = "/job"
 
 
-@dataclass(frozen=True, slots=True)
-class _Hosts:
+class _Hosts(Struct, frozen=True):
     """The host file: its lines, the slots of each, the nodes that the job asks for, and the GPUs of each, or 0."""
 
     lines: int

@@ -7,8 +7,8 @@ MPI with several nodes are in `slots`; what flux starts is not known.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import replace
 
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, Severity, error, warning
@@ -44,7 +44,7 @@ def check(job: Job) -> Iterator[Finding]:
     apart = all("standalone" in each.values for each in site.reading.launches)  # each node may train its own
     for finding in counts.compare(job) if job.kind == "TrainJob" else ():  # a strategy compares a JobSet
         lower = apart and finding.rule == "core/nodes"
-        yield replace(finding, severity=Severity.WARNING) if lower else finding
+        yield dataclasses.replace(finding, severity=Severity.WARNING) if lower else finding
     if topologies.pods_of(job) > 1:
         seen = Seen(job, site, job.container, topologies.pods_of(job))
         for launch in site.reading.launches:

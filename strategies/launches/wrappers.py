@@ -12,9 +12,11 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TypedDict, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.strategies.launches import launches, quotes
 from muster.strategies.launches.launches import Launcher
@@ -26,8 +28,7 @@ _NICENESS = re.compile(r"-\d+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Wrapper:
+class Wrapper(Struct, frozen=True):
     """How one wrapper is called.
 
     Attributes:
@@ -102,8 +103,7 @@ def _made(entry: Mapping[str, object]) -> Wrapper:
     return Wrapper(**found)  # type: ignore[arg-type]  # each member of the file is one of its attributes
 
 
-@dataclass(frozen=True, slots=True)
-class Peeled:
+class Peeled(Struct, frozen=True):
     """What a wrapper starts.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import names, pods
 from muster.strategies.jobs.jobs import Job
@@ -37,8 +38,7 @@ _SHIFTED = re.compile(rf"\$\(\( *(?:{_INDEX} *\+ *([1-9]\d{{0,5}})|([1-9]\d{{0,5
 """The index of a pod with a number added to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """A value that decides how nodes meet: where its field is told, how it is shown, and its text."""
 
     place: Callable[[], str]

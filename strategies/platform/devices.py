@@ -21,7 +21,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.strategies.documents import quantities
 from muster.strategies.documents.model import PodClaim, Resources
@@ -83,8 +84,7 @@ _DOMAINS = {name.partition("/")[0] for name in _OFTEN} | {name.partition("/")[0]
 _RESTS = {name.rpartition("/")[2].lower().removesuffix("s") for name in _OFTEN}
 
 
-@dataclass(frozen=True, slots=True)
-class Devices:
+class Devices(Struct, frozen=True):
     """What one pod of the job gets.
 
     Attributes:

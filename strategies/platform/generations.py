@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import loose
 
@@ -66,8 +67,7 @@ _INSTANCES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(Struct, frozen=True):
     """An upper bound of the compute capability of a pod's GPUs, and what says so.
 
     Attributes:

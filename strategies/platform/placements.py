@@ -7,8 +7,9 @@ one evicts or starves the other. The platform says which nodes belong to a role;
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from muster.strategies.documents import quantities
 
@@ -18,8 +19,7 @@ KNOWN = ("trainer", "sampler")
 """The values that the label `muster.dev/role` may hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """One role, as the configuration file describes it.
 
     Attributes:
@@ -50,8 +50,7 @@ class Role:
         return f"nodes with {', '.join(wanted)}" if self.node_labels else "all nodes"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A node, as far as placement needs to know it.
 
     Attributes:

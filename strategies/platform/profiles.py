@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 __all__ = ["REQUEST", "Profile", "claim_names", "claim_spec", "has_claim", "spec_hash", "template_name"]
 
@@ -21,8 +22,7 @@ REQUEST = "devices"
 _PREFIX = "muster-"
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """One profile.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import beginning
@@ -25,8 +26,7 @@ class SeatsError(ValueError):
     """The annotation does not have the form that the controllers write; the message quotes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+class Seat(Struct, frozen=True):
     """A taken seat.
 
     Attributes:

@@ -7,8 +7,9 @@ to report who holds its seats; only the controller assigns seats.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from muster.strategies.documents.findings import Finding, note, warning
 from muster.strategies.platform.devices import is_accelerator
@@ -21,8 +22,7 @@ IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Prefix of the extended resource that Kubernetes maps to every DeviceClass (k8s 1.36, DRAExtendedResource)."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceClass:
+class DeviceClass(Struct, frozen=True):
     """A DeviceClass of the cluster.
 
     Attributes:
@@ -38,8 +38,7 @@ class DeviceClass:
         return resource in (self.extended_resource, IMPLICIT_PREFIX + self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """A pod that has a seat on a shared claim, or pods to come that will take several.
 
     Attributes:
@@ -53,8 +52,7 @@ class Holder:
     seats: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """A ResourceClaim or ResourceClaimTemplate that a job names itself.
 
     Attributes:
@@ -78,8 +76,7 @@ class Named:
         return self.devices == 0 and not beside
 
 
-@dataclass(frozen=True, slots=True)
-class Supply:
+class Supply(Struct, frozen=True):
     """What jobs can claim.
 
     Attributes:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from muster.strategies.plugins import old_name
 from muster.strategies.plugins.protocols import FrameworkStrategy
@@ -49,8 +50,7 @@ class PluginError(Exception):
         super().__init__(f"strategy {self.framework!r} ({self.origin}) failed in {stage}: {cause}")
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """A strategy and where it comes from."""
 
     strategy: FrameworkStrategy

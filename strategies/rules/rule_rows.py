@@ -6,8 +6,9 @@ import functools
 import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias, cast
+
+from msgspec import Struct, field
 
 from muster.strategies import upstream
 from muster.strategies.documents.findings import Severity
@@ -26,8 +27,7 @@ RELATIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One rule about one flag; `muster.strategies.rules` explains each member.
 
     Attributes:

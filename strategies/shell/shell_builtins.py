@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
+
+from msgspec import Struct
 
 __all__ = ["PROGRAMS", "Invocation", "invoked", "is_detached", "printed", "set_options", "unwrapped"]
 
@@ -36,8 +37,7 @@ another program that does.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """How a shell was called: with a text, a file, or to read its standard input (both None).
 
     Attributes:

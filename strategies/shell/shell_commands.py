@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.strategies.shell import trees
 from muster.strategies.shell.shell_builtins import PROGRAMS
@@ -35,8 +37,7 @@ class Loss(Enum):
     LEFT = "left"  # it runs in the background, and the shell ends without waiting for it
 
 
-@dataclass(slots=True, eq=False)
-class Choice:
+class Choice(Struct, eq=False):
     """A place where the shell chooses one of several ways.
 
     Attributes:
@@ -54,8 +55,7 @@ BEHIND = -1
 """The way of what stands behind a choice in which the shell may have ended."""
 
 
-@dataclass(slots=True)
-class Command:
+class Command(Struct):
     """One program that a text runs.
 
     Attributes:
@@ -85,8 +85,7 @@ class Command:
     torn: tuple[int, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a statement stands.
 
     Attributes:

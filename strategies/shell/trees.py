@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from muster.strategies.shell.shell_builtins import PROGRAMS
 
@@ -26,8 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A part of a word.
 
     Attributes:
@@ -50,8 +49,7 @@ class Part:
     script: Script = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word: its parts."""
 
     parts: tuple[Part, ...] = ()
@@ -63,8 +61,7 @@ class Word:
         return "".join(texts) if len(texts) == len(self.parts) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """`NAME=value`, `NAME+=value`, `NAME[i]=value` or `NAME=(words)`; an array has `items`."""
 
     name: str
@@ -74,8 +71,7 @@ class Assignment:
     items: tuple[Word, ...] | None = None
 
 
-@dataclass(slots=True)
-class Redirect:
+class Redirect(Struct):
     """A redirection; of a here-document, `here` is its text, and None where it could not be found."""
 
     operator: str
@@ -83,8 +79,7 @@ class Redirect:
     here: Word | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
+class SimpleCommand(Struct, frozen=True):
     """A command of words; `settings` also holds the assignments among the arguments of `export` and the like.
 
     `torn` is the line of the text at whose end a blank follows the backslash, and the word that the author meant to be
@@ -97,8 +92,7 @@ class SimpleCommand:
     torn: tuple[int, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """`{ ...; }`, or `( ... )` where it is a subshell."""
 
     body: Script
@@ -106,8 +100,7 @@ class Group:
     subshell: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Branches:
+class Branches(Struct, frozen=True):
     """`if` or `case`: arms, each with its condition, of which one or none runs; `test` is what chooses, cut short."""
 
     arms: tuple[tuple[Script, Script], ...]
@@ -115,8 +108,7 @@ class Branches:
     test: str
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """`for`, `while` or `until`; `names` are the variables that are set in it."""
 
     bodies: tuple[Script, ...]
@@ -125,23 +117,20 @@ class Loop:
     redirects: tuple[Redirect, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """The definition of a function."""
 
     name: str
     body: Statement
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Struct, frozen=True):
     """`(( ... ))` with the variables that it sets, or `[[ ... ]]`."""
 
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(Struct, frozen=True):
     """Commands with `|` between them; `written` is their text, cut short."""
 
     parts: tuple[Statement, ...]
@@ -154,8 +143,7 @@ class Pipeline:
         return self.negated or isinstance(self.parts[-1], Arithmetic) or name_of(self.parts[-1]) in PROGRAMS["tests"]
 
 
-@dataclass(frozen=True, slots=True)
-class AndOr:
+class AndOr(Struct, frozen=True):
     """Pipelines with `&&` and `||` between them; the first has no sign."""
 
     items: tuple[tuple[str, Pipeline], ...]

@@ -11,7 +11,8 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.strategies.shell.shell_builtins import PROGRAMS
 from muster.strategies.shell.trees import Assignment, Part, Statement, Word
@@ -44,8 +45,7 @@ class Loose(str):
     __slots__ = ()
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(Struct):
     """Variables of one shell.
 
     Attributes:

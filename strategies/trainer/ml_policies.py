@@ -8,7 +8,8 @@ the runtime lacks: MPI and Flux find pods by the names of their replicated jobs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.strategies.documents import names, pods
 from muster.strategies.documents.model import MLPolicy, ReplicatedJob, Resources, Trainer
@@ -18,8 +19,7 @@ from muster.strategies.trainer import resources
 __all__ = ["count", "ignored", "parallelism", "volumes"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Plugin:
+class _Plugin(Struct, frozen=True):
     """What one member of `mlPolicy` makes Trainer do.
 
     Attributes:

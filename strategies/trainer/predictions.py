@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding, model, names, pods, trainjobs
 from muster.strategies.documents.runtimes import Runtime
@@ -25,8 +26,7 @@ _SUFFIX = "xxxxx"  # stands for the characters that the API server adds to a gen
 _INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """The JobSet that Trainer would make, and notes on how the real one may differ."""
 
     jobset: dict[str, Any]

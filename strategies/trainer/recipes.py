@@ -8,8 +8,9 @@ Source: trainer `pkg/runtime/framework/plugins/torch/torchtune.go` (getRecipeAnd
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
+
+from msgspec import Struct
 
 from muster.strategies import upstream
 
@@ -43,8 +44,7 @@ Tunes = Literal["values", "names", "nothing"]
 _FULL, _LORA, _QLORA = "full", "lora", "qlora"
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """A recipe of `tune ls` and the config that goes with it."""
 
     name: str

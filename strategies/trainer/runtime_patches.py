@@ -8,9 +8,10 @@ left out: Trainer refuses such a TrainJob (`checks.patches`).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from msgspec import structs
 
 from muster.strategies.documents import overrides, paths
 from muster.strategies.documents.paths import Path
@@ -37,7 +38,7 @@ def apply(runtime: Runtime, trainjob: Mapping[str, Any]) -> Runtime:
     for place, patch, of in _patches(trainjob, (template.get("spec") or {}).get("replicatedJobs") or ()):
         template = _merged(template, place, patch, (written, of), _TEMPLATE)
     document = {**runtime.document, "spec": {**outer, "template": template}}
-    return dataclasses.replace(runtime, document=document, bare=runtime.document, written=written)
+    return structs.replace(runtime, document=document, bare=runtime.document, written=written)
 
 
 def find(runtime: Runtime, path: Path) -> Path | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from muster.webhook.admission import budgets, decisions, reviews
 from muster.webhook.admission.budgets import Budget
@@ -105,7 +104,7 @@ def test_the_limits_themselves_are_within(size):
     [(Mode.ENFORCE, "denied"), (Mode.WARN, "allowed"), (Mode.AUDIT, "allowed"), (Mode.OFF, "skipped")],
 )
 def test_a_job_beyond_its_budget_is_answered_by_the_mode(mode, verdict):
-    policy = dataclasses.replace(POLICY, mode=mode)
+    policy = structs.replace(POLICY, mode=mode)
     decision = admissions.decide(job(args=[BIG]), jobs.make_runtime(), phase="validate", policy=policy)
     assert decision.verdict == verdict
     assert [each.rule for each in decision.findings] == (["core/budget"] if mode is not Mode.OFF else [])
@@ -207,30 +206,30 @@ def test_the_budget_comes_before_everything_else():
 
 @pytest.mark.parametrize("weak", [Mode.OFF, Mode.WARN, Mode.AUDIT])
 def test_a_label_that_the_author_of_a_jobset_chose_does_not_weaken_the_mode(weak):
-    policy = dataclasses.replace(POLICY, frameworks={"torch": FrameworkPolicy(weak)})
+    policy = structs.replace(POLICY, frameworks={"torch": FrameworkPolicy(weak)})
     labelled = jobs.make_jobset("mine", framework="torch")
     assert admissions.decide(labelled, phase="validate", policy=policy).mode is Mode.ENFORCE
 
 
 def test_such_a_label_may_make_it_stricter():
-    policy = dataclasses.replace(POLICY, mode=Mode.WARN, frameworks={"torch": FrameworkPolicy(Mode.ENFORCE)})
+    policy = structs.replace(POLICY, mode=Mode.WARN, frameworks={"torch": FrameworkPolicy(Mode.ENFORCE)})
     labelled = jobs.make_jobset("mine", framework="torch")
     assert admissions.decide(labelled, phase="validate", policy=policy).mode is Mode.ENFORCE
 
 
 def test_the_label_of_a_runtime_counts_in_full():
-    policy = dataclasses.replace(POLICY, frameworks={"torch": FrameworkPolicy(Mode.WARN)})
+    policy = structs.replace(POLICY, frameworks={"torch": FrameworkPolicy(Mode.WARN)})
     decision = admissions.decide(job(), jobs.make_runtime(framework="torch"), phase="validate", policy=policy)
     assert decision.mode is Mode.WARN
 
 
 def tight(*documents):
     """A policy with the smallest budget that these documents are within."""
-    limits = {each.name: 1 for each in dataclasses.fields(Budget)} | {"name": BUDGET.name, "nesting": 32}
+    limits = dict.fromkeys(Budget.__struct_fields__, 1) | {"name": BUDGET.name, "nesting": 32}
     while found := next(filter(None, (budgets.check(each, Budget(**limits)) for each in documents)), None):
         key = found.message.partition("budget.")[2].partition(" ")[0]
         limits[{"replicatedJobs": "replicated_jobs"}.get(key, key)] = found.value
-    return dataclasses.replace(POLICY, budget=Budget(**limits))
+    return structs.replace(POLICY, budget=Budget(**limits))
 
 
 LONG = "--note=" + "x" * 5000

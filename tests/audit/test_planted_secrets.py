@@ -20,8 +20,7 @@ from muster.audit import chain, known, queries
 from muster.webhook import logs, metrics
 from muster.webhook.admission import accounts, answers
 from muster.webhook.admission.policies import Mode, Policy
-from muster.webhook.notices import denials
-from muster.webhook.notices.reports import outcomes
+from muster.webhook.notices import denials, outcomes
 from muster.webhook.pages import filters, list_page, log_places, log_scan, record_page, record_seal
 from muster.webhook.server import endings, handlers
 from tests.support import acmes, admissions, jobs

@@ -13,14 +13,14 @@ from muster.audit import record_schema
 from muster.webhook import configs
 from muster.webhook.cluster import writes
 from muster.webhook.metrics import Metrics
-from muster.webhook.notices.reports import report_objects, writers
+from muster.webhook.notices import report_objects, report_writers
 from muster.webhook.server import recorders
 from tests.controllers.apiservers import ApiServer, RefusedError
 from tests.controllers.documents import namespace
 from tests.support import waits
 
 OPEN, POLICY = report_objects.FORMATS["openreports"], report_objects.FORMATS["policyreport"]
-FAST = writers.ReportPace(pause=0, settle=0, quiet=0, first=0.01, longest=0.02)
+FAST = report_writers.ReportPace(pause=0, settle=0, quiet=0, first=0.01, longest=0.02)
 MISSING = "the server could not find the requested resource"
 
 
@@ -46,7 +46,7 @@ async def reporting():
         def start(form=OPEN, pace=FAST, limits=None):
             dropped = []
             access = writes.Writes(server.connection())
-            made = writers.Reports(access, form, dropped.append, limits, pace, clock=lambda: 1772353800.0)
+            made = report_writers.Reports(access, form, dropped.append, limits, pace, clock=lambda: 1772353800.0)
             task = asyncio.create_task(made.run())
             stack.push_async_callback(_ended, task)
             made.server, made.dropped, made.task = server, dropped, task
@@ -83,7 +83,7 @@ async def test_a_namespace_gets_one_report_of_all_its_jobs(reporting, denied, co
 
 
 async def test_a_writer_of_reports_that_is_cancelled_in_the_moment_of_a_decision_ends(reporting, denied):
-    made = reporting(pace=writers.ReportPace(pause=0, settle=0, quiet=3600))
+    made = reporting(pace=report_writers.ReportPace(pause=0, settle=0, quiet=3600))
     made.take(denied(**job("first")))
     await waits.until(lambda: made._written)
     made.take(denied(**job("second")))
@@ -186,7 +186,7 @@ async def test_a_new_replica_goes_on_with_the_report_that_there_is(reporting, de
 
 
 async def test_the_decisions_of_one_admission_are_one_write(reporting, denied, make_record):
-    made = reporting(pace=writers.ReportPace(pause=0, settle=0.05, quiet=3600))
+    made = reporting(pace=report_writers.ReportPace(pause=0, settle=0.05, quiet=3600))
     made.take(make_record(decision="unchanged", **job()))
     await asyncio.sleep(0.01)
     made.take(denied(**job()))
@@ -195,7 +195,7 @@ async def test_the_decisions_of_one_admission_are_one_write(reporting, denied, m
 
 
 async def test_what_waits_is_written_when_the_service_ends(reporting, denied):
-    made = reporting(pace=writers.ReportPace(pause=0, settle=0, quiet=3600))
+    made = reporting(pace=report_writers.ReportPace(pause=0, settle=0, quiet=3600))
     made.take(denied(**job("first")))
     await waits.until(lambda: jobs(made))
     made.take(denied(**job("second")))
@@ -226,7 +226,7 @@ async def test_many_corrections_do_not_push_a_refusal_out(reporting, denied, cor
 
 
 async def test_what_finds_no_room_among_all_namespaces_is_dropped_and_counted(reporting, denied):
-    made = reporting(pace=writers.ReportPace(room=8, pause=0, settle=0, quiet=0))
+    made = reporting(pace=report_writers.ReportPace(room=8, pause=0, settle=0, quiet=0))
     for number in range(20):
         made.take(denied(**job(space=f"space-{number}")))
     assert sum(made.dropped) == 12
@@ -300,14 +300,14 @@ async def test_a_report_of_somebody_else_is_left_alone(reporting, denied, caplog
 
 
 def test_the_second_call_of_an_admission_does_not_replace_the_first_that_waits(corrected, make_record):
-    pending = writers.Pending(4, 4)
+    pending = report_writers.Pending(4, 4)
     pending.add(corrected())
     pending.add(make_record(decision="unchanged"))
     assert [each["decision"] for each in pending.take("team-a")] == ["patched"]
 
 
 def test_what_is_put_back_does_not_replace_what_came_meanwhile(denied, make_record):
-    pending = writers.Pending(4, 4)
+    pending = report_writers.Pending(4, 4)
     pending.add(denied())
     taken = pending.take("team-a")
     pending.add(make_record(decision="allowed", phase="validate"))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from muster.audit import known, record_schema
-from muster.webhook.notices.reports import outcomes, report_objects
+from muster.webhook.notices import outcomes, report_objects
 from tests.audit import conftest
 
 NOW = datetime.datetime(2026, 3, 1, 9, 0, tzinfo=datetime.UTC).timestamp()

@@ -9,18 +9,18 @@ def test_a_record_as_the_pipeline_builds_it_fits(make_record, make_change, make_
     record = make_record(
         changes=[make_change(before=None, after={"x": 1})], findings=[make_finding("a", 1)], message="x"
     )
-    assert record_schema.check(record, record_schema.Record) == []
+    assert record_schema.misfit(record, record_schema.Record) is None
 
 
 def test_a_field_of_a_later_version_is_let_through(make_record):
-    assert record_schema.check(make_record(later={"x": 1}), record_schema.Record) == []
+    assert record_schema.misfit(make_record(later={"x": 1}), record_schema.Record) is None
 
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"decision": "permitted"}, "decision: 'permitted' is not one of patched, unchanged, allowed"),
-        ({"schema": "muster.dev/audit/v2"}, "schema: 'muster.dev/audit/v2' is not one of muster.dev/audit/v1"),
+        ({"decision": "permitted"}, "decision: 'permitted' is not one of the values that it can have"),
+        ({"schema": "muster.dev/audit/v2"}, "schema: 'muster.dev/audit/v2' is not one of the values that it can have"),
         ({"time": "2026-03-01"}, "time: '2026-03-01' is not a string that matches"),
         ({"uid": None}, "uid: None is not a string"),
         ({"dryRun": 1}, "dryRun: 1 is not true or false"),
@@ -37,15 +37,10 @@ def test_each_misfit_is_named_with_its_field_and_value(make_record, fields, prob
     assert record_schema.misfit(make_record(**fields), record_schema.Record).startswith(problem)
 
 
-def test_all_misfits_are_listed_not_only_the_first(make_record):
-    assert len(record_schema.check(make_record(uid=1, mode="x", phase=None), record_schema.Record)) == 3
-
-
 @pytest.mark.parametrize("value", [None, [], "x", 3])
 def test_what_is_no_object_is_no_record(value):
     assert record_schema.misfit(value)
-    assert record_schema.misfit(value)
-    assert not record_schema.is_link(value)
+    assert record_schema.misfit(value, record_schema.Link)
 
 
 def test_a_record_without_its_place_in_the_chain_is_not_sealed(make_record):

@@ -129,7 +129,7 @@ def complaint(mounted, clock):
 
     def get(names=("muster.muster-system.svc",)):
         with pytest.raises(errors.MaterialError) as caught:
-            materials.read(mounted, names, clock())
+            materials.parse(mounted, mounted.contents(), names, clock())
         assert caught.value.remedy
         return caught.value
 

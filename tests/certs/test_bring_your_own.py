@@ -18,7 +18,7 @@ NAME = ("muster.muster-system.svc",)
 
 
 def test_good_files_make_material_that_serves(mounted, service, clock):
-    material = materials.read(mounted, service, clock())
+    material = materials.parse(mounted, mounted.contents(), service, clock())
     assert contexts.ServingContext(material).material.names == service
 
 
@@ -84,7 +84,7 @@ def test_a_file_cut_off_anywhere_is_named(mounted, clock, data, part):
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 2))])
     try:
         with pytest.raises(errors.MaterialError) as caught:
-            materials.read(mounted, NAME, clock())
+            materials.parse(mounted, mounted.contents(), NAME, clock())
     finally:
         path.write_bytes(whole)
     assert caught.value.subject == str(path)
@@ -100,7 +100,7 @@ def test_a_damaged_byte_anywhere_is_refused_or_does_no_harm(mounted, clock, data
     path.write_bytes(whole[:where] + bytes([byte]) + whole[where + 1 :])
     try:
         with contextlib.suppress(errors.CertificateError):
-            contexts.ServingContext(materials.read(mounted, NAME, clock()))
+            contexts.ServingContext(materials.parse(mounted, mounted.contents(), NAME, clock()))
     finally:
         path.write_bytes(whole)
 

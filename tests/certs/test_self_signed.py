@@ -89,7 +89,10 @@ def test_a_directory_holds_keys_that_only_the_owner_reads(new_source, tmp_path):
 
 def test_the_directory_can_be_read_as_bring_your_own(new_source, tmp_path, service, clock):
     material = new_source(tmp_path).current()
-    assert materials.read(files.Locations.within(tmp_path), service, clock()) == material
+    assert (
+        materials.parse(files.Locations.within(tmp_path), files.Locations.within(tmp_path).contents(), service, clock())
+        == material
+    )
 
 
 def test_the_ca_outlives_the_process_and_the_leaf_does_not(new_source, tmp_path, service):

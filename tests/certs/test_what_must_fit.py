@@ -54,7 +54,7 @@ def test_a_common_name_alone_is_no_name(mount, complaint, forge):
 
 def test_no_names_at_all_is_a_mistake_of_the_caller(mounted, clock):
     with pytest.raises(errors.NamesError):
-        materials.read(mounted, (), clock())
+        materials.parse(mounted, mounted.contents(), (), clock())
 
 
 def test_the_key_of_another_certificate_is_named(mounted, complaint, new_material):
@@ -86,7 +86,7 @@ def test_a_key_in_the_older_format_with_parameters_before_it_is_accepted(mounted
     )
     parameters = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
     mounted.key.write_bytes(parameters + older)
-    contexts.ServingContext(materials.read(mounted, service, clock()))
+    contexts.ServingContext(materials.parse(mounted, mounted.contents(), service, clock()))
 
 
 def test_a_certificate_for_clients_is_refused(mount, complaint, forge):
@@ -123,7 +123,7 @@ def test_a_chain_with_an_intermediate_is_served_whole(mount, mounted, intermedia
     leaf = leaves.issue(between, NAME, clock())
     mount(leaf, between.certificate)
     mounted.authority.write_bytes(pems.certificate_pem(root.certificate))
-    material = materials.read(mounted, NAME, clock())
+    material = materials.parse(mounted, mounted.contents(), NAME, clock())
     assert material.chain_pem.count(b"BEGIN CERTIFICATE") == 2
     assert material.authority == root.window
 
@@ -141,7 +141,7 @@ def test_an_intermediate_is_anchor_enough_as_it_is_for_go(mount, mounted, interm
     _, between = intermediate
     mount(leaves.issue(between, NAME, clock()))
     mounted.authority.write_bytes(pems.certificate_pem(between.certificate))
-    contexts.ServingContext(materials.read(mounted, NAME, clock()))
+    contexts.ServingContext(materials.parse(mounted, mounted.contents(), NAME, clock()))
 
 
 def test_of_two_cas_with_one_key_the_longer_valid_counts(mount, mounted, forge, clock):
@@ -152,7 +152,9 @@ def test_of_two_cas_with_one_key_the_longer_valid_counts(mount, mounted, forge, 
     ]
     mount(forge(signer=authorities.Authority(twins[0], key)))
     mounted.authority.write_bytes(pems.certificate_pem(*twins))
-    assert materials.read(mounted, NAME, clock()).authority.not_after == twins[1].not_valid_after_utc
+    assert (
+        materials.parse(mounted, mounted.contents(), NAME, clock()).authority.not_after == twins[1].not_valid_after_utc
+    )
 
 
 def test_a_chain_up_to_a_root_that_nobody_trusts_comes_to_an_end(mount, mounted, complaint, forge, authority, clock):
@@ -165,5 +167,5 @@ def test_a_leaf_may_be_its_own_anchor_as_it_may_for_go(mount, mounted, forge, cl
     leaf = forge()
     mount(leaf)
     mounted.authority.write_bytes(pems.certificate_pem(leaf.certificate))
-    serving = contexts.ServingContext(materials.read(mounted, NAME, clock()))
+    serving = contexts.ServingContext(materials.parse(mounted, mounted.contents(), NAME, clock()))
     assert serving.material.authority == leaf.window

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from muster.strategies import claims
 from tests.support import admissions, devices, jobs, limits, plugins
@@ -191,7 +191,7 @@ def test_a_strategy_of_another_package_adds_claims_too_and_cannot_spoil_the_prof
         claims.enforce(job, changes, "acme")
         job.supply.profiles["tuned"].config[0]["parameters"]["kind"] = "Spoilt"
 
-    policy = dataclasses.replace(
+    policy = structs.replace(
         devices.policy(), registry=admissions.policy_with(plugins.make_strategy(enforce_claims=enforce_claims)).registry
     )
     stored = devices.stored(jobset("acme", profile="plain"), CLASS, policy=policy)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import tracemalloc
 from collections import Counter
 
 import orjson
 import pytest
+from msgspec import structs
 
 from muster.strategies.platform.seats import seat_entries
 from muster.strategies.platform.supplies import holders
@@ -181,7 +181,7 @@ def test_the_namespaces_with_picks_are_limited():
     recent = picks.Picks()
     decision = noted(recent, sampler("a"))
     for number in range(picks.MOST_NAMESPACES):
-        request = dataclasses.replace(decision.request, namespace=f"team-{number}")
+        request = structs.replace(decision.request, namespace=f"team-{number}")
         recent.note(request, picks.given(decision))
     assert shown(recent) == {}
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from muster.webhook import kubeyaml
 from tests.cli import jobs
+from tests.support.jobs import shipped_runtimes
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"replicatedJobs": [{"name": "node", "template": {}}]}}
 FULL = {
@@ -111,8 +112,10 @@ def test_any_bytes_are_read_or_refused(muster, data):
 
 
 def test_a_jobset_that_cannot_be_predicted_is_named_and_the_rest_is_shown(muster):
-    stdin = replaced((1, "spec", "initializer"), {"dataset": 1.5})
-    result = muster("explain", "-f", "-", stdin=stdin)
-    assert "muster: stdin:doc 2 TrainJob/sft: the JobSet cannot be predicted" in result.err
-    assert "TrainJob/sft" in result.out
+    runtime = next(each for each in shipped_runtimes().values() if "dataset-initializer" in str(each))
+    tune = jobs.trainjob("tune", runtime["metadata"]["name"])
+    tune["spec"]["initializer"] = {"dataset": {"storageUri": "hf://a/b", "env": 1.5}}
+    result = muster("explain", "-f", "-", stdin=jobs.stream(runtime, tune, DOCUMENTS[-1]))
+    assert "muster: stdin:doc 2 TrainJob/tune: the JobSet cannot be predicted" in result.err
+    assert "TrainJob/tune" in result.out
     assert "JobSet/other" in result.out

@@ -34,7 +34,7 @@ def listed(store, *claims):
 def test_every_change_is_told_with_the_view_before_and_after_it():
     told = []
     mirror = followed(told)
-    store = mirror.reflector.store
+    store = mirror
     for change, version in ((store.put, "1"), (store.put, "2"), (store.drop, "2"), (store.drop, "2")):
         change(claim("one", version))
     assert told == [(None, ("one", "1")), (("one", "1"), ("one", "2")), (("one", "2"), None), (None, None)]
@@ -44,10 +44,10 @@ def test_every_change_is_told_with_the_view_before_and_after_it():
 def test_a_new_list_tells_what_came_what_changed_and_what_is_gone():
     told = []
     mirror = followed(told)
-    store = mirror.reflector.store
+    store = mirror
     listed(store, claim("one", "1"), claim("two", "1"))
     told.clear()
     listed(store, claim("two", "2"), claim("three", "1"))
     assert told == [(("two", "1"), ("two", "2")), (None, ("three", "1")), (("one", "1"), None)]
-    assert mirror.get("team-a", "one") is None
+    assert mirror.look("team-a", "one") is None
     assert sorted(mirror.in_namespace("team-a")) == [("three", "1"), ("two", "2")]

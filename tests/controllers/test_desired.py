@@ -4,6 +4,7 @@ import dataclasses
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from muster.strategies.platform.profiles import Profile, claim_spec
 from muster.webhook.controllers import desired, views
@@ -81,9 +82,9 @@ def test_the_order_in_which_a_profile_is_written_makes_no_other_version_of_it():
         "capacity": dict(reversed(WHOLE.capacity.items())),
         "config": tuple(dict(reversed(each.items())) for each in WHOLE.config),
     }
-    assert desired.spec_hash(dataclasses.replace(WHOLE, **turned)) == desired.spec_hash(WHOLE)
+    assert desired.spec_hash(structs.replace(WHOLE, **turned)) == desired.spec_hash(WHOLE)
     for less in turned:
-        assert desired.spec_hash(dataclasses.replace(WHOLE, **{less: ()})) != desired.spec_hash(WHOLE)
+        assert desired.spec_hash(structs.replace(WHOLE, **{less: ()})) != desired.spec_hash(WHOLE)
 
 
 def test_a_template_has_the_spec_of_a_claim_within_its_own():
@@ -141,8 +142,8 @@ def test_a_template_of_another_version_is_replaced_also_while_jobs_name_it():
 
 
 def test_more_sessions_are_no_other_spec_and_more_devices_are():
-    assert desired.spec_hash(SHARED) == desired.spec_hash(dataclasses.replace(SHARED, max_sessions=9, claims=9))
-    assert desired.spec_hash(SHARED) != desired.spec_hash(dataclasses.replace(SHARED, count=2))
+    assert desired.spec_hash(SHARED) == desired.spec_hash(structs.replace(SHARED, max_sessions=9, claims=9))
+    assert desired.spec_hash(SHARED) != desired.spec_hash(structs.replace(SHARED, count=2))
 
 
 # What is not needed any more

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
+from msgspec import structs
 
 from muster.strategies.platform.seats import Seat
 from muster.webhook.cluster import kinds, leases
@@ -56,7 +56,7 @@ async def test_a_pod_that_has_its_seat_waits_no_longer_though_its_gate_is_still_
 
 
 async def test_a_pod_waits_until_it_has_all_of_its_seats(cluster):
-    cluster.profiles["judge"] = dataclasses.replace(SHARED, name="judge", claims=1)
+    cluster.profiles["judge"] = structs.replace(SHARED, name="judge", claims=1)
     cluster.server.put(namespace("team-a", annotations={"muster.dev/profiles": "sampler,judge"}))
     leader = cluster.start()
     await cluster.until(lambda: cluster.seats("muster-judge-0") is not None and cluster.seats(CLAIM) is not None)

@@ -23,7 +23,7 @@ def following(room=16 * MiB, told=lambda _before, _after: None):
 
 
 def put(mirror, document):
-    mirror.reflector.store.put(document)
+    mirror.put(document)
 
 
 def naming(name, claims, namespace="team-a", gates=("muster.dev/seat",)):
@@ -60,7 +60,7 @@ def test_pods_of_a_hostile_author_take_no_more_than_their_room_and_push_out_no_o
     for number in range(1_000):
         put(known.pods, make(number))
     put(known.pods, naming("late", ["c"]))
-    store = known.pods.reflector.store
+    store = known.pods
     assert store.used <= 4 * MiB * kinds.POD.share
     assert store.left_out
     assert [each.name for each in known.pods.in_namespace("team-a")] == ["good", "late"]
@@ -76,7 +76,7 @@ def test_pods_are_found_by_the_claims_that_they_name_now(steps):
     known = following()
     for namespace, name, claims, stays in steps:
         document = naming(name, claims, namespace)
-        put(known.pods, document) if stays else known.pods.reflector.store.drop(document)
+        put(known.pods, document) if stays else known.pods.drop(document)
     for namespace in "abc":
         for wanted in "abc":
             named = {each.name for each in known.pods.in_namespace(namespace) if wanted in each.claims}
@@ -92,7 +92,7 @@ def test_the_seats_of_a_claim_are_read_once_for_all_pods_that_wait(monkeypatch):
         put(known.claims, claim(name, annotations.format_seats(held)))
     for number in range(100):
         put(known.pods, naming(f"p-{number}", ["a", "b", "c"]))
-    line = lines.look(known, known.claims.get("team-a", "c"), None, NOW)
+    line = lines.look(known, known.claims.look("team-a", "c"), None, NOW)
     assert (line.waiting, len(line.missing)) == ((), 50)
     assert len(read) <= 4
     read.clear()
@@ -109,7 +109,7 @@ def test_pods_that_do_not_name_a_claim_cost_nothing_when_it_is_looked_at(monkeyp
         put(known.pods, naming(f"p-{number}", [f"other-{number}"]))
     looked = []
     monkeypatch.setattr(lines, "_is_held_back", lambda each: looked.append(each) or False)
-    lines.look(known, known.claims.get("team-a", "quiet"), None, NOW)
+    lines.look(known, known.claims.look("team-a", "quiet"), None, NOW)
     assert [each.name for each in looked] == ["one"]
 
 

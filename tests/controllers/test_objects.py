@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-import dataclasses
 import time
+
+from msgspec import structs
 
 from muster.webhook.controllers import desired
 from tests.controllers.apiservers import RefusedError
@@ -72,7 +73,7 @@ async def test_a_changed_profile_replaces_free_claims_and_leaves_those_in_use(cl
     cluster.server.put(pod("one-0", "muster-sampler-0", job="one"))
     await cluster.until(lambda: cluster.open() == ["one-0"])
     kept = cluster.server.get("ResourceClaim", "muster-sampler-0", "team-a")["metadata"]["uid"]
-    cluster.profiles = {"sampler": dataclasses.replace(SHARED, count=4)}
+    cluster.profiles = {"sampler": structs.replace(SHARED, count=4)}
     await cluster.until(lambda: count(cluster, "muster-sampler-1") == 4)
     await cluster.quiet()
     assert cluster.server.get("ResourceClaim", "muster-sampler-0", "team-a")["metadata"]["uid"] == kept
@@ -91,7 +92,7 @@ async def test_changes_are_followed_long_before_everything_is_looked_at_again(cl
     cluster.server.put(jobset("one", ("muster-sampler-0", 1)))
     await cluster.until(lambda: claims(cluster) == BOTH)
     for number in (4, 2):
-        cluster.profiles = {"sampler": dataclasses.replace(SHARED, count=number)}
+        cluster.profiles = {"sampler": structs.replace(SHARED, count=number)}
         await cluster.until(lambda: count(cluster, "muster-sampler-1") == number)  # noqa: B023 - waited for here
 
 
@@ -99,7 +100,7 @@ async def test_a_changed_profile_replaces_its_template(cluster):
     cluster.start()
     cluster.server.put(jobset("two", ("muster-trainer", 1), profile="trainer"))
     await cluster.until(lambda: claims(cluster) == ["muster-trainer"])
-    cluster.profiles = {"trainer": dataclasses.replace(DEDICATED, count=8)}
+    cluster.profiles = {"trainer": structs.replace(DEDICATED, count=8)}
 
     def replaced():
         found = cluster.server.get("ResourceClaimTemplate", "muster-trainer", "team-a")

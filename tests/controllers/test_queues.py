@@ -6,7 +6,7 @@ import random
 import pytest
 
 from muster.kube import transports
-from muster.webhook.controllers import queues, reconcilers
+from muster.webhook.controllers import queues
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def test_a_loop_that_is_stopped_has_nothing_in_store():
         tried.set()
         raise transports.UnreachableError("not yet")
 
-    loop = reconcilers.Loop("test", work, random.Random(1))  # noqa: S311 - the same in every run
+    loop = queues.Loop("test", work, random.Random(1))  # noqa: S311 - the same in every run
     task = asyncio.create_task(loop.run())
     loop.queue.add_after("later", 3600)
     loop.queue.add("now")
@@ -100,7 +100,7 @@ async def test_one_key_is_worked_on_by_one_worker_at_a_time_and_failures_are_tri
         if done.count(key) == 2:
             raise KeyError("a defect")
 
-    loop = reconcilers.Loop("test", work, random.Random(1))  # noqa: S311 - the same in every run
+    loop = queues.Loop("test", work, random.Random(1))  # noqa: S311 - the same in every run
     task = asyncio.create_task(loop.run())
     for key in range(8):
         loop.queue.add(key)

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 
 import pytest
+from msgspec import structs
 
 from muster.strategies.platform.seats import Seat
 from tests.controllers.documents import SHARED, jobset, pod
@@ -91,7 +91,7 @@ async def test_a_job_larger_than_its_claim_is_told_so(cluster):
 
 
 async def test_a_pod_with_two_claims_is_let_in_when_it_has_both_seats(cluster):
-    cluster.profiles = {"sampler": dataclasses.replace(SHARED, max_sessions=1)}
+    cluster.profiles = {"sampler": structs.replace(SHARED, max_sessions=1)}
     cluster.start()
     other = "muster-sampler-1"
     cluster.server.put(jobset("x", (other, 1)))
@@ -172,7 +172,7 @@ async def test_a_controller_that_dies_between_seat_and_gate_leaves_nothing_undon
 async def test_fifty_pods_and_eight_controllers_that_all_write_never_take_a_thirteenth_seat(cluster, seed):
     cluster.server.rng = random.Random(seed)  # noqa: S311 - the same in every run
     cluster.server.pause, cluster.server.lag = 0.002, 0.02
-    cluster.profiles = {"sampler": dataclasses.replace(SHARED, max_sessions=3, claims=4)}
+    cluster.profiles = {"sampler": structs.replace(SHARED, max_sessions=3, claims=4)}
     most, ever = {}, set()
 
     def look(plural, _document):
@@ -209,7 +209,7 @@ def end_one(cluster, rng):
 
 
 async def test_a_seat_that_another_took_an_instant_before_is_respected(cluster):
-    cluster.profiles = {"sampler": dataclasses.replace(SHARED, max_sessions=1)}
+    cluster.profiles = {"sampler": structs.replace(SHARED, max_sessions=1)}
     cluster.start()
     cluster.server.put(jobset("a", (CLAIM, 1)))
     await cluster.until(lambda: cluster.seats(CLAIM) == [])

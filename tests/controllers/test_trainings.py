@@ -82,7 +82,6 @@ def test_an_annotation_has_few_bytes_whatever_a_pod_said():
         "[]",
         "null",
         "{",
-        7,
         trainings.format_report(report()).replace("/v1", "/v2"),
         trainings.format_report(report()).replace('"worldSize":2', '"worldSize":true'),
         trainings.format_report(report()).replace('"attempt":0', '"attempt":null'),

@@ -31,11 +31,12 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.documents.trainer_versions import VERSIONS

@@ -6,6 +6,7 @@ import shlex
 import tomllib
 
 import pytest
+from msgspec import field
 
 from muster.strategies import upstream
 from muster.strategies.frameworks.vllm import model_shapes, serve_view, vllm_flags, vllm_servers
@@ -26,7 +27,7 @@ SHAPES = {
 class Assumed(ServeView):
     """A server of which some facts are assumed."""
 
-    facts: dict[str, object]
+    facts: dict[str, object] = field(default_factory=dict)
 
     def value(self, name):
         return self.facts[name] if name in self.facts else super().value(name)

@@ -63,9 +63,9 @@ def every_decision_leaves_one_record_of_the_published_shape(story):
             yield f"{each.phase}: {len(each.lines)} lines of {len(each.submitted)} records, not {wanted}"
             continue
         for line in each.lines:
-            wrong = record_schema.check(orjson.loads(line))
+            wrong = record_schema.misfit(orjson.loads(line))
             if wrong:
-                yield f"{each.phase}: {wrong[0]}"
+                yield f"{each.phase}: {wrong}"
 
 
 def _records(story, exchange):

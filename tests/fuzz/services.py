@@ -32,8 +32,7 @@ from muster.webhook import logs
 from muster.webhook.cluster import writes
 from muster.webhook.cluster.memory import DuplicateError, InMemoryReader, UnnamedError
 from muster.webhook.metrics import Metrics
-from muster.webhook.notices import denials
-from muster.webhook.notices.reports import report_objects, writers
+from muster.webhook.notices import denials, report_objects, report_writers
 from muster.webhook.server import handlers, recorders
 from muster.webhook.server.resolvers import Resolver
 
@@ -252,9 +251,9 @@ class Service:
     def _made(self):
         access = writes.Writes(self._cluster)
         events = denials.Denials(access, pace=denials.EventPace(room=100_000, pause=0.0, quiet=0.0))
-        pace = writers.ReportPace(room=100_000, pause=0.0, settle=0.0, quiet=0.0)
+        pace = report_writers.ReportPace(room=100_000, pause=0.0, settle=0.0, quiet=0.0)
         limits = report_objects.Limits(1000, 86400.0)
-        return events, writers.Reports(access, report_objects.FORMATS["openreports"], limits=limits, pace=pace)
+        return events, report_writers.Reports(access, report_objects.FORMATS["openreports"], limits=limits, pace=pace)
 
     def ask(self, phase, kind, body, reader, policy, *, told=True, forks=True):
         """Send one body to a path, with a cluster of its own; return the exchange.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import types
 
 import pytest
+from msgspec import structs
 
 from muster.audit import known
 from muster.strategies.changes.changes import Changes
@@ -122,7 +122,7 @@ def mode_warn_refuses(plant):
     def denying(case, found):
         decision = judged(case, found)
         if case.mode is Mode.WARN and findings.errors(found):
-            return dataclasses.replace(decision, verdict="denied", allowed=False)
+            return structs.replace(decision, verdict="denied", allowed=False)
         return decision
 
     plant(decisions, "_judged", denying)

@@ -11,7 +11,7 @@ from pathlib import Path
 __all__ = ["Expression", "expressions", "unread"]
 
 ROOT = Path(__file__).parents[2]
-_ROOMS = ("strategies", "webhook", "certs", "audit", "kube")
+_ROOMS = ("strategies", "webhook", "certs", "audit", "front", "kube")
 _FUNCTIONS = ("compile", "search", "match", "fullmatch", "split", "findall", "finditer", "sub", "subn")
 
 

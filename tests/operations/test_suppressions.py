@@ -10,7 +10,7 @@ import pytest
 
 from tests.operations import pages
 
-ROOMS = ("audit", "bench", "certs", "e2e", "examples", "images", "kube", "strategies", "tests", "webhook")
+ROOMS = ("audit", "bench", "certs", "e2e", "examples", "front", "images", "kube", "strategies", "tests", "webhook")
 CODES = r"[A-Z]+\d+(?:, ?[A-Z]+\d+)*"
 SUPPRESSION = re.compile(rf"#\s*(?:noqa(?::\s*{CODES})?|type:\s*ignore(?:\[[a-z, -]+\])?|nosec\S*)(?![\w\[])")
 REASON = re.compile(r"\s*(?:-|#)\s*\w")

@@ -34,7 +34,7 @@ def test_a_rule_that_is_cited_exists(folder):
 
 
 @pytest.mark.parametrize(
-    "folder", ["audit", "certs", "e2e", "images", "kube", "manifests", "strategies", "tests", "webhook"]
+    "folder", ["audit", "certs", "e2e", "front", "images", "kube", "manifests", "strategies", "tests", "webhook"]
 )
 def test_a_page_that_sources_point_to_exists_with_its_heading(folder):
     for path in sorted(path for path in (pages.ROOT / folder).rglob("*") if path.suffix in {".py", ".yaml"}):

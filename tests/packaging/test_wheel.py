@@ -19,7 +19,7 @@ from tests.manifests import bases, files
 from tests.packaging import renders
 
 ACTION = bases.ROOT / "actions" / "check"
-ROOMS = ("audit", "certs", "kube", "sessions", "strategies", "webhook")
+ROOMS = ("audit", "certs", "front", "kube", "sessions", "strategies", "webhook")
 CONTEXT = ("LICENSE", "README.md", "pyproject.toml", "manifests", "muster", *ROOMS)
 TLS = ("Secret", "muster-tls")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
+
+from msgspec import structs
 
 from muster.strategies.platform.placements import Role
 from tests.support import admissions, jobs
@@ -16,15 +17,15 @@ ROLES = {
     "trainer": Role("trainer", {"pool": ("training",)}, (TAINTED,), apart=True),
     "sampler": Role("sampler", {"pool": ("sampling", "both")}, (OPEN,), apart=True, spread="kubernetes.io/hostname"),
 }
-POLICY = dataclasses.replace(admissions.POLICY, roles=ROLES)
+POLICY = structs.replace(admissions.POLICY, roles=ROLES)
 CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}, "spec": {}}
 EXPRESSION = {"key": "pool", "operator": "In", "values": ["sampling", "both"]}
 
 
 def policy(**changed):
     """The policy of `ROLES`, with members of the sampler changed."""
-    return dataclasses.replace(
-        POLICY, roles={**ROLES, "sampler": dataclasses.replace(ROLES["sampler"], **changed)} if changed else ROLES
+    return structs.replace(
+        POLICY, roles={**ROLES, "sampler": structs.replace(ROLES["sampler"], **changed)} if changed else ROLES
     )
 
 

@@ -116,7 +116,7 @@ def test_two_words_on_one_replicated_job_contradict_each_other():
 
 
 def test_a_role_that_is_not_configured_gets_its_label_and_a_warning():
-    policy = places.dataclasses.replace(places.POLICY, roles={"trainer": places.ROLES["trainer"]})
+    policy = places.structs.replace(places.POLICY, roles={"trainer": places.ROLES["trainer"]})
     jobset = places.make_sampler("sampler")
     out = places.placed(jobset, policy=policy)
     assert places.pod_of(out)["metadata"]["labels"] == {places.ROLE: "sampler"}

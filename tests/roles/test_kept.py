@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 
 import pytest
+from msgspec import structs
 
 from muster.strategies.changes import restores
 from muster.strategies.platform.profiles import Profile
@@ -16,7 +16,7 @@ from tests.support import jobs, reapplies
 GATE = {"name": "muster.dev/seat"}
 QUEUES_GATE = {"name": "kueue.x-k8s.io/admission"}
 PROFILES = {"session": Profile("session", "gpu.example.com", sharing="shared", max_sessions=4)}
-POLICY = dataclasses.replace(places.policy(profile="session"), profiles=PROFILES)
+POLICY = structs.replace(places.policy(profile="session"), profiles=PROFILES)
 SPEC = "spec.replicatedJobs[server].template.spec.template.spec"
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.roles import memories
@@ -13,7 +12,7 @@ from tests.support import admissions, jobs
 
 GIB = 1024**3
 PROFILES = {"session": Profile("session", "gpu.example.com", memory="16Gi"), "bare": Profile("bare", "gpu.example.com")}
-POLICY = dataclasses.replace(places.policy(profile="session"), profiles=PROFILES)
+POLICY = structs.replace(places.policy(profile="session"), profiles=PROFILES)
 ASKING = {"muster.dev/claim-profile": "session"}
 
 
@@ -31,7 +30,7 @@ def asked(jobset, profile="session"):
 
 
 def test_the_profile_that_a_job_names_says_the_memory_with_a_role_or_without():
-    plain = dataclasses.replace(admissions.POLICY, profiles=PROFILES)
+    plain = structs.replace(admissions.POLICY, profiles=PROFILES)
     assert requests_of(asked(places.make_sampler(None)), policy=plain) == {"memory": "16Gi"}
 
 

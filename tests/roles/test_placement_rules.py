@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from muster.strategies import roles
 from muster.strategies.changes.changes import Changes
@@ -22,7 +22,7 @@ PROFILES = {
     "session": Profile("session", "gpu.example.com", sharing="shared", max_sessions=4, claims=2, memory="16Gi"),
     "bare": Profile("bare", "gpu.example.com", replaces="nvidia.com/gpu"),
 }
-POLICY = dataclasses.replace(places.policy(profile="session"), profiles=PROFILES)
+POLICY = structs.replace(places.policy(profile="session"), profiles=PROFILES)
 
 
 def mutated(document):

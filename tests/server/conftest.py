@@ -14,9 +14,9 @@ import orjson
 import pytest
 import yaml
 
+from muster.front.listeners import Listener
 from muster.webhook.admission.policies import Policy
 from muster.webhook.cluster.memory import InMemoryReader
-from muster.webhook.listening.listeners import Listener
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import handlers
 from muster.webhook.server.resolvers import Resolver

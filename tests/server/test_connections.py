@@ -9,8 +9,8 @@ import socket
 import orjson
 import pytest
 
-from muster.webhook.listening import connections
-from muster.webhook.listening.connections import Connections, Limits, State
+from muster.front import connections
+from muster.front.connections import Connections, Limits, State
 from tests.server.conftest import TRAINJOB, review
 from tests.support import waits
 
@@ -241,7 +241,7 @@ async def test_two_thousand_idle_connections_half_sent_bodies_and_deaf_clients_k
 
 
 async def test_a_connection_without_a_request_is_closed_within_seconds(serve, streams, monkeypatch):
-    monkeypatch.setattr("muster.webhook.listening.doors.LOOK", 0.002)
+    monkeypatch.setattr("muster.front.acceptors.LOOK", 0.002)
     webhook = await serve()
     reader, _ = await opened(streams, webhook.port)
     assert await reader.read() == b""
@@ -267,7 +267,7 @@ async def test_a_request_that_is_no_review_makes_room_when_there_are_too_many(se
 
 
 async def test_a_connection_that_has_made_a_good_request_is_kept(serve, monkeypatch):
-    monkeypatch.setattr("muster.webhook.listening.doors.LOOK", 0.002)
+    monkeypatch.setattr("muster.front.acceptors.LOOK", 0.002)
     webhook = await serve()
     await webhook.admit()
     looks = webhook.listener.connections
@@ -353,7 +353,7 @@ async def test_a_look_that_fails_is_not_the_last_one(serve, monkeypatch, caplog)
             looked.set()
         raise ValueError("oh")
 
-    monkeypatch.setattr("muster.webhook.listening.doors.LOOK", 0.002)
+    monkeypatch.setattr("muster.front.acceptors.LOOK", 0.002)
     monkeypatch.setattr(Connections, "look", look)
     await serve()
     await asyncio.wait_for(looked.wait(), waits.LIMIT)

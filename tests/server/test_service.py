@@ -143,7 +143,7 @@ async def test_connections_that_never_shake_hands_keep_nobody_out(tmp_path, monk
 
 
 async def test_a_handshake_that_is_not_ended_is_ended_within_seconds(tmp_path, monkeypatch):
-    monkeypatch.setattr("muster.webhook.listening.doors.LOOK", 0.002)
+    monkeypatch.setattr("muster.front.acceptors.LOOK", 0.002)
     path = written(tmp_path)
     service = Service(configs.load(path), path)
     await service.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email.message
 import logging
+import re
 import ssl
 
 import orjson
@@ -150,3 +151,51 @@ async def test_health_and_metrics_are_only_read(secured, method):
         answered = await said(service.port, sent, tls)
         assert answered.startswith(b"HTTP/1.1 405 ")
         assert b"\r\nAllow: GET, HEAD\r\n" in answered
+
+
+AMBIGUOUS = {
+    "CONNECT": "CONNECT /healthz HTTP/1.1\r\nContent-Length: {}\r\n",
+    "no coding": "POST /healthz HTTP/1.1\r\nTransfer-Encoding:\r\nContent-Length: 0\r\n",
+    "no coding after a length": "POST /healthz HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: \r\n",
+    "identity": "POST /healthz HTTP/1.1\r\nTransfer-Encoding: identity\r\nContent-Length: 0\r\n",
+    "identity, chunked": "POST /healthz HTTP/1.1\r\nTransfer-Encoding: identity, chunked\r\n",
+    "gzip, chunked": "POST /healthz HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n",
+    "two headers": "POST /healthz HTTP/1.1\r\nTransfer-Encoding:\r\nTransfer-Encoding: chunked\r\n",
+}
+
+
+@pytest.mark.parametrize("head", AMBIGUOUS.values(), ids=AMBIGUOUS)
+async def test_what_follows_a_request_whose_end_is_in_doubt_is_no_request(secured, head):
+    service, tls = secured
+    inner = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"
+    sent = f"{head.format(len(inner))}Host: a\r\n\r\n" + ("0\r\n\r\n" if "chunked" in head else "") + inner
+    answer = await said(service.port, sent.encode(), tls)
+    assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+    assert len(re.findall(rb"HTTP/1\.\d \d{3} ", answer)) == 1
+
+
+@pytest.mark.parametrize("end", ["reset", "closed", "half closed"])
+@pytest.mark.parametrize("plain", [False, True], ids=["TLS", "plain"])
+async def test_a_body_whose_sender_goes_is_not_logged(secured, serve, caplog, plain, end):
+    service, tls = secured
+    webhook = await serve()
+    port, tls = (webhook.port, None) if plain else (service.port, tls)
+    listener = webhook.listener if plain else service._listener
+    caplog.set_level(logging.DEBUG)
+    head = (
+        "POST /mutate/trainjobs HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+    )
+    for path in ("/mutate/trainjobs", "/healthz", "/nothing"):
+        for _ in range(20):
+            name = "localhost" if tls else None
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=name)
+            writer.write(head.replace("/mutate/trainjobs", path).encode())
+            if end == "half closed" and plain:
+                writer.write_eof()
+                await reader.read()
+            if end == "reset":
+                writer.transport.abort()
+            writer.close()
+    await waits.until(lambda: not len(listener.connections))
+    await waits.turns(200)
+    assert [record.getMessage() for record in caplog.records if record.exc_info or record.levelno > logging.INFO] == []

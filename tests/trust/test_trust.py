@@ -191,10 +191,10 @@ async def test_an_authority_of_before_stays_trusted_for_a_while_and_then_goes(wo
 async def test_the_entries_of_a_configuration_that_changed_meanwhile_are_not_overwritten(world):
     one = world.replica()
     await one.look()
-    read = await one.leader._configurations.read()
+    read = await one.leader.configurations.read()
     world.configure(KINDS[0], "")
     with pytest.raises(transports.RefusedError):
-        await one.leader._configurations.write(read[0], b"x")
+        await one.leader.configurations.write(read[0], b"x")
     assert world.bundles() == [b""] * 4
 
 

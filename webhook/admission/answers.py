@@ -16,6 +16,7 @@ import json
 from collections.abc import Sequence
 
 import orjson
+from msgspec import structs
 
 from muster.audit import known, scanner
 from muster.audit.record_schema import BOOKKEEPING
@@ -64,7 +65,7 @@ def without_tokens(decision: Decision) -> Decision:
     if not (decision.findings or decision.message):
         return decision
     found = tuple(map(quotable, decision.findings))
-    return dataclasses.replace(decision, findings=found, message=scanner.text(decision.message))
+    return structs.replace(decision, findings=found, message=scanner.text(decision.message))
 
 
 def quotable(found: Finding) -> Finding:

@@ -11,13 +11,12 @@ annotations of other tools.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import orjson
+from msgspec import Struct, structs
 
 from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding
@@ -53,8 +52,7 @@ _TOLD = {
 }
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(Struct, frozen=True, dict=True):
     """The limits of one document.
 
     Attributes:
@@ -84,18 +82,18 @@ class Budget:
     @cached_property
     def wide(self) -> Budget:
         """The budget of what has passed this one and has grown since then by what webhooks added to it."""
-        twice = {each.name: getattr(self, each.name) * _WIDER for each in dataclasses.fields(self)}
+        twice = {name: getattr(self, name) * _WIDER for name in self.__struct_fields__}
         return Budget(**twice).grown
 
     @cached_property
     def grown(self) -> Budget:
         """The budget of what Muster has changed: a job within its own budget is within this one after each phase."""
-        return dataclasses.replace(self, **{name: getattr(self, name) + room for name, room in _ROOM.items()})
+        return structs.replace(self, **{name: getattr(self, name) + room for name, room in _ROOM.items()})
 
     @cached_property
     def limits(self) -> Mapping[str, int]:
         """The limits by their keys in the configuration."""
-        own = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        own = structs.asdict(self)
         return {**own, "replicatedJobs": self.replicated_jobs, "number": 64}
 
     @cached_property

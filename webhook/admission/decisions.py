@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from muster.strategies import roles
 from muster.strategies.changes import restores
@@ -45,8 +46,7 @@ Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What was decided about one request, and why.
 
     Attributes:
@@ -103,8 +103,7 @@ def _is_ours(request: reviews.Request) -> bool:
     return whole and group is not None and request.group in ("", group)
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(Struct, frozen=True):
     """A request with all that its decision depends on; `strategy` is None when none is called."""
 
     request: reviews.Request

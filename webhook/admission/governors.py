@@ -8,10 +8,10 @@ ConfigMap, then the live runtime. A JobSet without a TrainJob has its own framew
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from muster.strategies.claims.requests import is_of
 from muster.strategies.documents import decoding, names, pods, trainjobs
@@ -30,8 +30,7 @@ from muster.webhook.cluster.readers import Ref
 __all__ = ["Governor", "UnreadableError", "find", "known", "look", "outline"]
 
 
-@dataclass(frozen=True, slots=True)
-class Governor:
+class Governor(Struct, frozen=True):
     """What governs a job.
 
     Attributes:
@@ -107,7 +106,7 @@ def outline(request: reviews.Request, cluster: readers.ClusterReader) -> Governo
         label = _namespace_label(request.namespace, heads)
         head = outlines.outline(request.document)
         if not decoding.check(head, request.kind):
-            runtime, owner = _governing(dataclasses.replace(request, document=head), heads)
+            runtime, owner = _governing(structs.replace(request, document=head), heads)
     return Governor(runtime, owner, label)
 
 

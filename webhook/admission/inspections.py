@@ -9,11 +9,11 @@ audit log, where its origin is not known. Everything that is wrong here counts a
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
+from msgspec import structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import findings
@@ -39,9 +39,9 @@ def document_of_its_own(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def governor_of_its_own(governor: Governor) -> Governor:
     """Return a copy whose documents are not shared with other requests."""
     runtime, owner = governor.runtime, governor.owner
-    return dataclasses.replace(
+    return structs.replace(
         governor,
-        runtime=runtime and dataclasses.replace(runtime, document=document_of_its_own(runtime.document)),
+        runtime=runtime and structs.replace(runtime, document=document_of_its_own(runtime.document)),
         owner=owner and document_of_its_own(owner),
         supply=copy.deepcopy(governor.supply),
     )

@@ -7,9 +7,10 @@ replaces the whole value between two requests.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
+
+from msgspec import Struct, field
 
 from muster.strategies.documents.trainer_versions import Version
 from muster.strategies.frameworks import builtin
@@ -33,16 +34,14 @@ class Mode(Enum):
     OFF = "off"
 
 
-@dataclass(frozen=True, slots=True)
-class FrameworkPolicy:
+class FrameworkPolicy(Struct, frozen=True):
     """Settings of one framework; with mode None the global mode applies."""
 
     mode: Mode | None = None
     settings: Settings = field(default_factory=Settings)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """Everything that a decision depends on besides the request and the cluster.
 
     Attributes:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
+from msgspec import Struct
 
 from muster.strategies.documents import nesting
 
@@ -34,8 +34,7 @@ class ReviewError(ValueError):
         self.uid = uid
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """The request of an AdmissionReview.
 
     Attributes:

@@ -6,9 +6,10 @@ promise nothing, so an admission never waits for them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from msgspec import structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import requests
@@ -62,7 +63,7 @@ def _find(request: Request, governor: Governor, policy: Policy, cluster: readers
     if not own and not requests.may_ask(job):
         return Supply(profiles=policy.profiles, asked=False)
     offered = Supply(profiles=policy.profiles)
-    job = dataclasses.replace(job, changes=Changes(request.document), supply=offered, memory={})
+    job = structs.replace(job, changes=Changes(request.document), supply=offered, memory={})
     asked = requests.list_requests(job)
     wanted = [policy.profiles[name] for name in {each.profile or "": None for each in asked} if name in policy.profiles]
     objects = dict.fromkeys([*own, *((claim.kind, claim.object) for each in asked for claim in each.claims)])

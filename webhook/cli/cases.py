@@ -6,11 +6,12 @@ As in the cluster, `Setup.decide` first mutates the object and then validates th
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from muster.strategies.documents import findings, loose, names, paths
 from muster.strategies.documents.findings import Finding, Severity
@@ -33,8 +34,7 @@ __all__ = ["Case", "Setup", "is_job", "is_judged", "of_text", "policy", "prepare
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One TrainJob or JobSet with the decisions about it.
 
     Attributes:
@@ -145,8 +145,7 @@ class Case:
         return not (self.mutated.allowed and self.validated.allowed) or bool(findings.errors(self.own))
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Struct, frozen=True, dict=True):
     """The input of a command.
 
     Attributes:
@@ -156,7 +155,6 @@ class Setup:
         policy: the policy for decisions.
         namespace: the namespace of documents that name none.
         fetched: documents of a cluster that the jobs name, beside those that decisions read.
-        inputs: the documents again, by their names.
     """
 
     sources: list[Source]
@@ -165,11 +163,11 @@ class Setup:
     policy: Policy
     namespace: str
     fetched: Sequence[Source] = ()
-    inputs: Inputs = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Sort the documents by their names, once for all jobs."""
-        object.__setattr__(self, "inputs", Inputs([*self.sources, *self.fetched], self.namespace))
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The documents again, by their names."""
+        return Inputs([*self.sources, *self.fetched], self.namespace)
 
     def decide(
         self,
@@ -218,9 +216,9 @@ class Setup:
         launched = file_findings.framework(mutated) if old is None else ""
         if not launched:
             return mutated, validated
-        assumed = evaluate(dataclasses.replace(validated.request, launched=launched), cluster, self.policy)
+        assumed = evaluate(structs.replace(validated.request, launched=launched), cluster, self.policy)
         validated = file_findings.judged(validated, assumed)
-        return dataclasses.replace(mutated, governor=assumed.governor, strategy=assumed.strategy), validated
+        return structs.replace(mutated, governor=assumed.governor, strategy=assumed.strategy), validated
 
     def require_readable(self) -> None:
         """Raise when anything could not be read, so that no incomplete output is shown.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from msgspec import structs
 
 from muster.kube import clients, transports
 from muster.webhook.cli import cases, cluster_dry_runs, problems
@@ -52,7 +53,7 @@ async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
         decided = [await _decide(setup, source, asking) for source in judged]
         claims = await _claims(setup, decided, sender, asking)
         if claims:
-            setup = dataclasses.replace(setup, fetched=claims)
+            setup = structs.replace(setup, fetched=claims)
             decided = [await _decide(setup, source, asking) for source in judged]
         if names:
             asked = cluster_dry_runs.DryRuns(sender, setup)

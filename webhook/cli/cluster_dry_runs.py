@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
+
+from msgspec import structs
 
 from muster.kube import transports
 from muster.strategies.documents import trainjobs
@@ -52,7 +53,7 @@ class DryRuns:
         asked = dry_runs.questions(document, case.namespace, runtime, name)
         answered = [(each, await self._answer(each.kind, case.namespace, each.document)) for each in asked]
         found += dry_runs.findings(answered, case.source.kind)
-        return dataclasses.replace(case, own=(*case.own, *map(answers.quotable, found))) if found else case
+        return structs.replace(case, own=(*case.own, *map(answers.quotable, found))) if found else case
 
     def _needs_files(self, case: Case) -> bool:
         """Whether the cluster lacks what the files have, so that it would refuse the job for that alone."""

@@ -10,12 +10,13 @@ is added to it.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from msgspec import structs
 
 from muster.strategies.documents import decoding, loose, model, names, paths, pods, trainjobs
 from muster.strategies.documents.findings import Finding, note, warning
@@ -157,4 +158,4 @@ def judged(plain: Decision, assumed: Decision) -> Decision:
     )
     told = note(f"metadata.labels[{names.FRAMEWORK_LABEL}]", None, message, rule="core/unlabelled")
     found = (*assumed.findings, told)
-    return dataclasses.replace(assumed, verdict=plain.verdict, allowed=plain.allowed, findings=found)
+    return structs.replace(assumed, verdict=plain.verdict, allowed=plain.allowed, findings=found)

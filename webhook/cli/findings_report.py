@@ -7,8 +7,9 @@ editors jump to the place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from muster.strategies.documents import loose
 from muster.strategies.documents.findings import Severity
@@ -96,8 +97,7 @@ def findings(case: Case) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What `muster check` found.
 
     Attributes:

@@ -7,9 +7,10 @@ Documents of the input come first, so that a file may contain its own runtime, n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding
 from muster.webhook import manifests
@@ -21,8 +22,7 @@ from muster.webhook.kubeyaml.sources import Source, Unreadable
 __all__ = ["GatheredCluster", "default_runtimes", "gather"]
 
 
-@dataclass(frozen=True, slots=True)
-class GatheredCluster:
+class GatheredCluster(Struct, frozen=True):
     """A cluster read from files.
 
     Attributes:
@@ -92,8 +92,7 @@ def default_runtimes() -> Path:
     return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
-@dataclass(slots=True)
-class _Gathered:
+class _Gathered(Struct):
     reader: memory.InMemoryReader
     kept: dict[readers.Ref, Source]
 

@@ -6,7 +6,7 @@ with that TrainJob as its owner.
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec import structs
 
 from muster.strategies.documents import decoding
 from muster.strategies.documents.runtimes import Runtime
@@ -39,7 +39,7 @@ def follow(case: Case, setup: Setup) -> Case | None:
         return None
     cluster = Overlay(setup.cluster.reader)
     cluster.put(Ref("TrainJob", case.namespace, name), case.document)
-    decided = setup.decide(dataclasses.replace(case.source, document=predicted.jobset, repeats=()), cluster)
+    decided = setup.decide(structs.replace(case.source, document=predicted.jobset, repeats=()), cluster)
     return Case(decided.source, decided.mutated, decided.validated, notes=predicted.notes, predicted=True)
 
 

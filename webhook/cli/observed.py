@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from muster.audit.record_schema import Sealed
 from muster.kube import transports
@@ -28,8 +29,7 @@ _FORBIDDEN = 403
 _TRAINJOB = kinds.KINDS["TrainJob"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Observed:
+class Observed(Struct, frozen=True, dict=True):
     """The objects of one job.
 
     Attributes:
@@ -46,8 +46,8 @@ class Observed:
     namespace: str
     name: str
     now: datetime.datetime
-    trainjob: Document = dataclasses.field(default_factory=dict)
-    jobset: Document = dataclasses.field(default_factory=dict)
+    trainjob: Document = field(default_factory=dict)
+    jobset: Document = field(default_factory=dict)
     pods: Sequence[Document] = ()
     events: Sequence[Document] = ()
     claims: Sequence[Document] = ()
@@ -131,8 +131,7 @@ def seconds_since(moment: object, now: datetime.datetime) -> float:
         return 0.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What is asked of a cluster: one connection, and the audit records that are at hand."""
 
     sender: transports.Sender

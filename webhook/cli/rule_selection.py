@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.strategies.plugins.registry import Registry
 from muster.webhook.cli.problems import CommandError, one_line
@@ -12,8 +13,7 @@ from muster.webhook.cli.problems import CommandError, one_line
 __all__ = ["ALL", "Selection", "select"]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The rules that are reported.
 
     Attributes:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import loose
 from muster.webhook.cli import cases, file_findings, problems
@@ -35,8 +36,7 @@ _OURS = {"trainjob", "jobset"}
 _UNREAD = "JobSet without a framework label"
 
 
-@dataclass(frozen=True, slots=True)
-class Unjudged:
+class Unjudged(Struct, frozen=True):
     """A document that was not judged.
 
     Attributes:

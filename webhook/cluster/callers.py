@@ -7,10 +7,10 @@ written anywhere, and its answer decides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
-from muster.kube import calls, payloads, transports
+import msgspec
+
+from muster.kube import calls, transports
 
 __all__ = ["ACCESS", "TOKENS", "Caller", "Callers", "Right"]
 
@@ -19,18 +19,29 @@ ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _MAX_ANSWER = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """A user as the API server authenticated them; `extra` as in `UserInfo` of authentication.k8s.io/v1."""
+class Caller(msgspec.Struct, frozen=True):
+    """A user as the API server authenticated them, `UserInfo` of authentication.k8s.io/v1; without a name, nobody."""
 
-    name: str
+    username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: dict[str, object] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class _Status(msgspec.Struct, frozen=True):
+    """`status` of a TokenReview, or of a SubjectAccessReview."""
+
+    user: Caller = Caller()
+    authenticated: bool = False
+    allowed: bool = False
+    denied: bool = False
+
+
+class _Review(msgspec.Struct, frozen=True):
+    status: _Status
+
+
+class Right(msgspec.Struct, frozen=True):
     """A verb on a resource of a namespace, as RBAC rules name it."""
 
     verb: str
@@ -56,32 +67,19 @@ class Callers:
     async def of_token(self, token: str) -> Caller | None:
         """Return whose token this is, None for one that the API server does not take."""
         status = await self._review(TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
-        user = status.get("user")
-        if status.get("authenticated") is not True or not isinstance(user, dict) or not user.get("username"):
-            return None
-        groups = tuple(str(each) for each in user.get("groups") or ())
-        return Caller(str(user["username"]), str(user.get("uid") or ""), groups, user.get("extra") or {})
+        return status.user if status.authenticated and status.user.username else None
 
     async def may(self, caller: Caller, right: Right) -> bool:
         """Return whether the API server lets a caller do something."""
-        attributes = {
-            "verb": right.verb,
-            "group": right.group,
-            "resource": right.resource,
-            "namespace": right.namespace,
-        }
-        spec = {"user": caller.name, "uid": caller.uid, "groups": list(caller.groups), "extra": dict(caller.extra)}
-        named = {**spec, "resourceAttributes": attributes}
-        status = await self._review(ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", named)
-        return status.get("allowed") is True and status.get("denied") is not True
+        user = {"user": caller.username, "uid": caller.uid, "groups": [*caller.groups], "extra": caller.extra}
+        spec = {**user, "resourceAttributes": msgspec.structs.asdict(right)}
+        status = await self._review(ACCESS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
+        return status.allowed and not status.denied
 
-    async def _review(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        body = {"apiVersion": version, "kind": kind, "spec": spec}
-        call = calls.Call("POST", path, {}, body)
-        answer = await calls.answered(
-            self._sender, call, self._deadline, lambda response: payloads.read(response, _MAX_ANSWER, f"POST {path}")
-        )
-        status = answer.get("status")
-        if not isinstance(status, dict):
-            raise transports.MalformedError(f"POST {path}: the answer has no status")
-        return status
+    async def _review(self, path: str, version: str, kind: str, spec: Mapping[str, object]) -> _Status:
+        call = calls.Call("POST", path, {}, {"apiVersion": version, "kind": kind, "spec": spec})
+        answer = await calls.document(self._sender, call, self._deadline, _MAX_ANSWER)
+        try:
+            return msgspec.convert(answer, _Review).status
+        except msgspec.ValidationError as error:
+            raise transports.MalformedError(f"POST {path}: the answer is no {kind}: {error}") from error

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from muster.kube import calls, payloads, transports
+from msgspec import Struct
+
+from muster.kube import calls, transports
 from muster.strategies.documents import decoding, loose, model
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.runtimes import Runtime
@@ -46,8 +47,7 @@ class Question(NamedTuple):
     document: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What an API server says of an object.
 
     Attributes:
@@ -126,7 +126,7 @@ async def ask(
     what = f"dry run of a {kind.served}"
     try:
         call = calls.Call("POST", kind.path(namespace), {"dryRun": "All"}, document)
-        await calls.answered(sender, call, deadline, lambda answer: payloads.read(answer, _LONGEST, what), shown=_SHOWN)
+        await calls.document(sender, call, deadline, _LONGEST, what, _SHOWN)
     except transports.RefusedError as refused:
         said = _STATUS.sub("", str(refused))
         if refused.status == 403 and _OWN_RIGHTS.search(said):

@@ -10,13 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from muster.kube import payloads, transports
 from muster.webhook.cluster import kinds, readers, served, snapshots
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["MAX_ABSENT", "MAX_ALL", "MAX_FLIGHTS", "Fetches"]
 

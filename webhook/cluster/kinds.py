@@ -45,41 +45,24 @@ MANAGED_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "muster"
 _OURS = f"{names.PROFILE_LABEL},{MANAGED_LABEL}={MANAGER}"
 
+
+def _simple(served: str, group: str, version: str, **options: Any) -> Kind:
+    return Kind(served, served, group, version, served.lower() + "s", **options)
+
+
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("TrainJob", "TrainJob", TRAINER_GROUP, "v1alpha1", "trainjobs", share=0.35),
-        Kind("TrainingRuntime", "TrainingRuntime", TRAINER_GROUP, "v1alpha1", "trainingruntimes", share=0.1),
-        Kind(
-            "ClusterTrainingRuntime",
-            "ClusterTrainingRuntime",
-            TRAINER_GROUP,
-            "v1alpha1",
-            "clustertrainingruntimes",
-            namespaced=False,
-        ),
+        _simple("TrainJob", TRAINER_GROUP, "v1alpha1", share=0.35),
+        _simple("TrainingRuntime", TRAINER_GROUP, "v1alpha1", share=0.1),
+        _simple("ClusterTrainingRuntime", TRAINER_GROUP, "v1alpha1", namespaced=False),
         Kind("RuntimeSnapshot", "ConfigMap", "", "v1", "configmaps", suffix=snapshots.SUFFIX, share=0.1),
-        Kind("Namespace", "Namespace", "", "v1", "namespaces", namespaced=False, keep=trims.metadata_only, share=0.1),
-        Kind(
-            "ResourceClaimTemplate",
-            "ResourceClaimTemplate",
-            _DEVICES,
-            "v1",
-            "resourceclaimtemplates",
-            optional=True,
-        ),
-        Kind(
-            "ResourceClaim",
-            "ResourceClaim",
-            _DEVICES,
-            "v1",
-            "resourceclaims",
-            optional=True,
-            selector=names.PROFILE_LABEL,  # there may be a claim for each pod with devices
-            share=0.03,
-        ),
+        _simple("Namespace", "", "v1", namespaced=False, keep=trims.metadata_only, share=0.1),
+        _simple("ResourceClaimTemplate", _DEVICES, "v1", optional=True),
+        # there may be a claim for each pod with devices
+        _simple("ResourceClaim", _DEVICES, "v1", optional=True, selector=names.PROFILE_LABEL, share=0.03),
         # Nodes are always read together, and never fetched; who makes them is trusted.
-        Kind("Node", "Node", "", "v1", "nodes", namespaced=False, verbs="list, watch", keep=trims.placing, share=0.2),
+        _simple("Node", "", "v1", namespaced=False, verbs="list, watch", keep=trims.placing, share=0.2),
         Kind(
             "DeviceClass", "DeviceClass", _DEVICES, "v1", "deviceclasses", namespaced=False, optional=True, share=0.02
         ),
@@ -87,20 +70,13 @@ KINDS: Mapping[str, Kind] = {
 }
 """The kinds that decisions read, by the kind of a `Ref`."""
 
-
-def _simple(served: str, group: str, version: str, **options: Any) -> Kind:
-    return Kind(served, served, group, version, served.lower() + "s", **options)
-
-
-POD: Final = _simple("Pod", "", "v1", page=50, selector=names.PROFILE_LABEL, keep=trims.pod, share=0.25)
-JOBSET: Final = _simple(
-    "JobSet", names.JOBSET_GROUP, "v1alpha2", page=50, selector=names.PROFILE_LABEL, keep=trims.job_set, share=0.1
-)
-CLAIM: Final = _simple("ResourceClaim", _DEVICES, "v1", page=50, selector=_OURS, keep=trims.managed)
-TEMPLATE: Final = _simple("ResourceClaimTemplate", _DEVICES, "v1", page=50, selector=_OURS, keep=trims.managed)
+POD: Final = _simple("Pod", "", "v1", page=50, selector=names.PROFILE_LABEL, share=0.25)
+JOBSET: Final = _simple("JobSet", names.JOBSET_GROUP, "v1alpha2", page=50, selector=names.PROFILE_LABEL, share=0.1)
+CLAIM: Final = _simple("ResourceClaim", _DEVICES, "v1", page=50, selector=_OURS)
+TEMPLATE: Final = _simple("ResourceClaimTemplate", _DEVICES, "v1", page=50, selector=_OURS)
 NAMESPACE: Final = KINDS["Namespace"]
 """The five kinds that the controllers follow."""
-RANK: Final = _simple("Pod", "", "v1", page=50, selector=names.JOBSET_NAME_LABEL, keep=trims.rank, share=0.25)
+RANK: Final = _simple("Pod", "", "v1", page=50, selector=names.JOBSET_NAME_LABEL, share=0.25)
 """The pods of JobSets, of which the collector of trainings reads termination messages."""
 OBJECTS: Final[Mapping[str, Kind]] = {"ResourceClaim": CLAIM, "ResourceClaimTemplate": TEMPLATE}
 """The kinds that the controllers write, by name."""

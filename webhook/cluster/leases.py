@@ -19,8 +19,9 @@ import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.kube import transports
 from muster.webhook.cluster import kinds, writes
@@ -30,8 +31,7 @@ __all__ = ["Election", "Terms", "identity"]
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """The Lease and its times in seconds; the defaults are those of Kubernetes' own controllers.
 
     Attributes:
@@ -52,8 +52,7 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """The Lease as it was last read or written, and when that was, by this process's clock."""
 
     document: Mapping[str, Any] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.kube import calls, payloads, transports
+from muster.kube import calls, transports
 from muster.webhook.cluster import served
 
 __all__ = ["read"]
@@ -21,8 +21,9 @@ async def read(  # noqa: PLR0913 - what a list is asked for
     *,
     selector: str = "",
     status: bool = False,
+    absent: bool = True,
 ) -> list[dict[str, Any]]:
-    """Return the objects of a kind, by namespace and name; none where the kind is not served.
+    """Return the objects of a kind, by namespace and name.
 
     Args:
         sender: a connection to the API server; not closed here.
@@ -31,6 +32,7 @@ async def read(  # noqa: PLR0913 - what a list is asked for
         deadline: seconds for each page.
         selector: label selector, "" for all.
         status: whether the objects keep their status and managed fields.
+        absent: whether a kind that is not served has no objects; else that is an error.
 
     Raises:
         TransportError: the API server refused or did not answer.
@@ -38,9 +40,10 @@ async def read(  # noqa: PLR0913 - what a list is asked for
     query, found = {"limit": _PAGE, **({"labelSelector": selector} if selector else {})}, []
     while True:
         try:
-            page = await _page(sender, kind, calls.Call("GET", kind.path(namespace), query), deadline)
+            call = calls.Call("GET", kind.path(namespace), query)
+            page = await calls.document(sender, call, deadline, _MAX_PAGE, f"a page of {kind.plural}")
         except transports.RefusedError as error:
-            if error.status != 404:
+            if error.status != 404 or not absent:
                 raise
             break
         found += [kind.typed(each) if status else kind.whole(each) for each in page.get("items") or ()]
@@ -48,10 +51,3 @@ async def read(  # noqa: PLR0913 - what a list is asked for
             break
         query = {**query, "continue": more}
     return sorted(found, key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"]))
-
-
-async def _page(sender: transports.Sender, kind: served.Kind, call: calls.Call, deadline: float) -> dict[str, Any]:
-    async def body(response: transports.Response) -> dict[str, Any]:
-        return await payloads.read(response, _MAX_PAGE, f"a page of {kind.plural}")
-
-    return await calls.answered(sender, call, deadline, body)

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from muster.kube import payloads, transports
 from muster.strategies.documents.trainer_versions import Version
 from muster.webhook.cluster import fetches, kinds, readers, reflector, served, stores
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 __all__ = ["ASK_AGAIN", "ROOM", "SILENT", "LiveReader"]
 

@@ -6,14 +6,10 @@ exist, or is only not known, is for the caller to say (`whole`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from muster.strategies.documents.trainer_versions import Version
 from muster.webhook.cluster import kinds, readers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["DuplicateError", "InMemoryReader", "UnnamedError"]
 

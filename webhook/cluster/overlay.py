@@ -6,12 +6,9 @@ keeps the first answer for each document, fetched or cached, so that one decisio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from muster.webhook.cluster import readers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["Overlay"]
 

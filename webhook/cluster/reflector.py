@@ -12,17 +12,14 @@ import contextlib
 import logging
 import random
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct, field
 
 from muster.kube import payloads, transports
 from muster.webhook import backoffs
-from muster.webhook.cluster import stores
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from muster.webhook.cluster import served
+from muster.webhook.cluster import served, stores
 
 __all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]
 
@@ -36,8 +33,7 @@ _SKIPPED = 16 * 1024  # bytes of an event from which one looks for the name befo
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """The times of a reflector, in seconds.
 
     Attributes:

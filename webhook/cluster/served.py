@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from urllib import parse
+
+from msgspec import Struct
 
 from muster.kube import transports
 from muster.webhook.cluster import readers, snapshots, trims
@@ -17,8 +18,7 @@ __all__ = ["Kind"]
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind: where the API server serves it and what is kept of it.
 
     Attributes:

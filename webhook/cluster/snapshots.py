@@ -80,54 +80,41 @@ class Readings:
     """
 
     def __init__(self, room: int = _REMEMBERED) -> None:
-        self._halves = (_Half(room // 2), _Half(room // 2))
+        self._room = room // 2
+        self._known: tuple[OrderedDict[str, tuple[bytes, str]], ...] = (OrderedDict(), OrderedDict())  # latest last
+        self._used = [0, 0]
+        self._changing = threading.Lock()
 
     @property
     def used(self) -> int:
         """Bytes that texts and readings take."""
-        return sum(half.used for half in self._halves)
+        return sum(self._used)
 
     def get(self, runtime: str) -> tuple[bytes, str] | None:
         """Return what was read of a text, or None."""
-        return self._half(runtime).get(runtime)
+        known = self._known[len(runtime) > _QUICK]
+        found = known.get(runtime)
+        if found is not None:
+            with contextlib.suppress(KeyError):  # another thread may have pushed it out
+                known.move_to_end(runtime)
+        return found
 
     def add(self, runtime: str, reading: tuple[bytes, str]) -> tuple[bytes, str]:
         """Remember what was read of a text, unless another thread is just remembering something; return it."""
-        self._half(runtime).add(runtime, reading)
-        return reading
-
-    def _half(self, runtime: str) -> _Half:
-        return self._halves[len(runtime) > _QUICK]
-
-
-class _Half:
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._known: OrderedDict[str, tuple[bytes, str]] = OrderedDict()  # latest last
-        self._changing = threading.Lock()
-        self.used = 0
-
-    def get(self, runtime: str) -> tuple[bytes, str] | None:
-        found = self._known.get(runtime)
-        if found is not None:
-            with contextlib.suppress(KeyError):  # another thread may have pushed it out
-                self._known.move_to_end(runtime)
-        return found
-
-    def add(self, runtime: str, reading: tuple[bytes, str]) -> None:
         if self._changing.acquire(blocking=False):
             try:
-                self._add(runtime, reading)
+                self._add(len(runtime) > _QUICK, runtime, reading)
             finally:
                 self._changing.release()
+        return reading
 
-    def _add(self, runtime: str, reading: tuple[bytes, str]) -> None:
-        size = _weight(runtime, reading)
-        if runtime not in self._known and size <= self._room:
-            self._known[runtime] = reading
-            self.used += size
-        while self.used > self._room and self._known:
-            self.used -= _weight(*self._known.popitem(last=False))
+    def _add(self, half: bool, runtime: str, reading: tuple[bytes, str]) -> None:
+        known, size = self._known[half], _weight(runtime, reading)
+        if runtime not in known and size <= self._room:
+            known[runtime] = reading
+            self._used[half] += size
+        while self._used[half] > self._room and known:
+            self._used[half] -= _weight(*known.popitem(last=False))
 
 
 def _weight(runtime: str, reading: tuple[bytes, str]) -> int:

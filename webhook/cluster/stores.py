@@ -9,16 +9,12 @@ snapshots of one runtime are, share one string. All of them together have a limi
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import orjson
 
-from muster.webhook.cluster import readers, shelves, snapshots
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from muster.webhook.cluster import served
+from muster.webhook.cluster import readers, served, shelves, snapshots
 
 __all__ = ["FIGURES", "ROOM", "Listing", "Store"]
 

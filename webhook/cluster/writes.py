@@ -5,10 +5,10 @@ A write that is not answered in time may have been carried out; every caller rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from muster.kube import calls, payloads, transports
+from muster.kube import calls, transports
 from muster.webhook.cluster import served
 
 __all__ = ["ConflictError", "TerminatingError", "Writes", "is_of_no_namespace"]
@@ -16,6 +16,7 @@ __all__ = ["ConflictError", "TerminatingError", "Writes", "is_of_no_namespace"]
 Document = dict[str, Any]
 Counted = Callable[[str, str, str], None]
 _MAX_ANSWER = 4 * 1024 * 1024
+_SWAPS = 8  # a conflict means that another replica made progress; there are few replicas, which write seldom
 _MERGE, _JSON = "application/merge-patch+json", "application/json-patch+json"
 
 
@@ -101,6 +102,38 @@ class Writes:
             raise
         return True
 
+    async def swap(
+        self,
+        kind: served.Kind,
+        namespace: str,
+        name: str,
+        change: Callable[[Document | None], Awaitable[Document | None]],
+    ) -> None:
+        """Create or replace an object, and begin again where another writer was first.
+
+        Args:
+            kind: the kind of the object.
+            namespace: its namespace.
+            name: its name.
+            change: called with the object as it is now, None where there is none; returns the object to write, which
+                is not written when it is None or has not changed.
+
+        Raises:
+            ConflictError: other writers were first each time.
+        """
+        for left in reversed(range(_SWAPS)):
+            present = await self.get(kind, namespace, name)
+            wanted = await change(present)
+            if wanted is None or wanted == present:
+                return
+            try:
+                await (self.create(kind, wanted) if present is None else self.replace(kind, wanted))
+            except ConflictError:
+                if not left:
+                    raise
+            else:
+                return
+
     async def _write(  # noqa: PLR0913 - a request, and what it is counted as
         self, verb: str, kind: served.Kind, method: str, path: str, body: Any, content_type: str = "application/json"
     ) -> Document:
@@ -113,14 +146,11 @@ class Writes:
         return answer
 
     async def _send(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Document:
-        what = f"{method} {path}"
         call = calls.Call(method, path, {}, body, content_type)
         try:
-            return await calls.answered(
-                self._sender, call, self._deadline, lambda answer: payloads.read(answer, _MAX_ANSWER, what)
-            )
+            return await calls.document(self._sender, call, self._deadline, _MAX_ANSWER)
         except transports.RefusedError as error:
-            raise _told_apart(error, method, what) from error
+            raise _told_apart(error, method, f"{method} {path}") from error
 
 
 def is_of_no_namespace(error: Exception) -> bool:

@@ -60,22 +60,23 @@ def _spelt(value: object) -> object:
     return str(value) if isinstance(value, float) else value
 
 
+_BUDGET = budgets.Budget()
 _Limit = Annotated[int, pydantic.Field(ge=16, le=10_000_000)]
 
 
 class Budget(models.Model):
     """How large a document may be before Muster reads it; `admission.budgets.Budget` explains each limit."""
 
-    nesting: Annotated[int, pydantic.Field(ge=32, le=150)] = budgets.Budget.nesting
-    values: _Limit = budgets.Budget.values
-    entries: _Limit = budgets.Budget.entries
-    replicated_jobs: _Limit = budgets.Budget.replicated_jobs
-    containers: _Limit = budgets.Budget.containers
-    variables: _Limit = budgets.Budget.variables
-    claims: _Limit = budgets.Budget.claims
-    words: _Limit = budgets.Budget.words
-    text: _Limit = budgets.Budget.text
-    name: _Limit = budgets.Budget.name
+    nesting: Annotated[int, pydantic.Field(ge=32, le=150)] = _BUDGET.nesting
+    values: _Limit = _BUDGET.values
+    entries: _Limit = _BUDGET.entries
+    replicated_jobs: _Limit = _BUDGET.replicated_jobs
+    containers: _Limit = _BUDGET.containers
+    variables: _Limit = _BUDGET.variables
+    claims: _Limit = _BUDGET.claims
+    words: _Limit = _BUDGET.words
+    text: _Limit = _BUDGET.text
+    name: _Limit = _BUDGET.name
 
 
 class Server(models.Model):

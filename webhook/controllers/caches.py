@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from msgspec import Struct, structs
+
 from muster.kube import payloads, transports
 from muster.webhook.cluster import kinds, readers, reflector, served, stores
 from muster.webhook.controllers import views
@@ -39,12 +41,31 @@ class Changed(Protocol):
         """Handle a change; must not raise and must not wait."""
 
 
-class _Store(stores.Store, Generic[View]):
-    """A store that keeps a view of each object in place of the object, and finds views by what they name.
+class Source(NamedTuple):
+    """What all mirrors share: the API server, the times of watches, the memory, and the turn of large bodies."""
+
+    api: transports.Api
+    pace: reflector.Pace
+    room: int
+    turn: payloads.Turn
+
+
+class Mirror(stores.Store, Generic[View]):
+    """A store that follows one kind, keeps a view of each object in its place, and finds views by what they name.
 
     Pods and JobSets are as large and as many as their authors want, so views share a number of bytes as other cached
     objects do. A view that is left out is one that does not exist: its pod gets no seat, and keeps the one that it has,
     because before a seat is taken away the API server is asked.
+
+    Args:
+        kind: the kind, with the label selector that narrows it.
+        view: makes a view of a document.
+        changed: called for each change while the reflector runs.
+        source: where objects come from, and the memory of which the kind has its share.
+        named: returns the claims that a view names.
+
+    Attributes:
+        reflector: follows the kind.
     """
 
     def __init__(
@@ -52,14 +73,15 @@ class _Store(stores.Store, Generic[View]):
         kind: served.Kind,
         view: Callable[[Any], View],
         changed: Changed,
-        named: Callable[[View], Iterable[str]],
-        room: int,
+        source: Source,
+        named: Callable[[View], Iterable[str]] = lambda _: (),
     ) -> None:
-        super().__init__(kind, room)
+        super().__init__(kind, int(source.room * kind.share))
         self._view = view
         self._changed = changed
         self._named = named
         self._naming: dict[tuple[str, str], dict[str, View]] = {}  # by namespace and claim, then by own name
+        self.reflector = reflector.Reflector(kind, source.api, source.pace, self, source.turn)
 
     def look(self, namespace: str, name: str) -> View | None:
         """Return one view."""
@@ -72,19 +94,17 @@ class _Store(stores.Store, Generic[View]):
         views: list[View] = self._shelf.in_namespace(namespace)
         return views
 
-    def naming(self, namespace: str, name: str) -> list[View]:
+    def naming(self, namespace: str, claim: str) -> list[View]:
         """Return the views of a namespace that name a claim."""
-        return list(self._naming.get((namespace, name), {}).values())
+        return list(self._naming.get((namespace, claim), {}).values())
 
-    def views(self) -> Iterator[View]:
+    def all(self) -> Iterator[View]:
         """Yield the views of all namespaces."""
-        for namespace, name in self._shelf.names():
-            view = self.look(namespace, name)
-            if view is not None:
-                yield view
+        found = (self.look(namespace, name) for namespace, name in self._shelf.names())
+        return (view for view in found if view is not None)
 
     def _hold(self, ref: readers.Ref, document: readers.Document) -> None:
-        after = self._view(self._kind.trim(document))
+        after = self._view(self._kind.typed(document))
         before = self._forgotten(ref)
         names = tuple(self._named(after))
         for namespace, gone in self._shelf.put(ref, after, _weight(after) + _FILED * len(names)):
@@ -125,59 +145,13 @@ def _weight(value: Any) -> int:
         parts: Iterable[Any] = (*value.keys(), *value.values())
     elif isinstance(value, (tuple, frozenset)):
         parts = value
+    elif isinstance(value, Struct):
+        parts = structs.astuple(value)
     elif dataclasses.is_dataclass(value):
         parts = [getattr(value, each.name) for each in dataclasses.fields(value)]
     else:
         parts = ()
     return sys.getsizeof(value) + sum(map(_weight, parts))
-
-
-class Source(NamedTuple):
-    """What all mirrors share: the API server, the times of watches, the memory, and the turn of large bodies."""
-
-    api: transports.Api
-    pace: reflector.Pace
-    room: int
-    turn: payloads.Turn
-
-
-class Mirror(Generic[View]):
-    """A cache that follows one kind.
-
-    Args:
-        kind: the kind, with the label selector that narrows it.
-        view: makes a view of a document.
-        changed: called for each change while the mirror runs.
-        source: where objects come from, and the memory of which the kind has its share.
-        named: returns the claims that a view names.
-    """
-
-    def __init__(
-        self,
-        kind: served.Kind,
-        view: Callable[[Any], View],
-        changed: Changed,
-        source: Source,
-        named: Callable[[View], Iterable[str]] = lambda _: (),
-    ) -> None:
-        self._store = _Store(kind, view, changed, named, int(source.room * kind.share))
-        self.reflector = reflector.Reflector(kind, source.api, source.pace, self._store, source.turn)
-
-    def get(self, namespace: str, name: str) -> View | None:
-        """Return one view."""
-        return self._store.look(namespace, name)
-
-    def in_namespace(self, namespace: str) -> list[View]:
-        """Return the views of a namespace."""
-        return self._store.in_namespace(namespace)
-
-    def naming(self, namespace: str, claim: str) -> list[View]:
-        """Return the views of a namespace that name a claim."""
-        return self._store.naming(namespace, claim)
-
-    def all(self) -> Iterable[View]:
-        """Yield the views of all namespaces."""
-        return self._store.views()
 
 
 class Caches:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from muster.kube import payloads, transports
 from muster.strategies.documents import names
 from muster.webhook import configs
 from muster.webhook.cluster import kinds, leases, reflector, writes
-from muster.webhook.controllers import caches, trainings
-from muster.webhook.controllers.reconcilers import Loop
+from muster.webhook.cluster.readers import Document
+from muster.webhook.controllers import caches, trainings, views
+from muster.webhook.controllers.queues import Loop
 
 __all__ = ["Collecting", "CollectingOptions", "options_of"]
 
@@ -51,13 +52,12 @@ class Speaker:
     report: trainings.Report | None
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Speaker:
+    def from_document(cls, document: Document) -> Speaker:
         """Make a view of a pod; nothing of a message that is not a report stays in memory."""
-        metadata = document["metadata"]
-        labels = metadata.get("labels") or {}
-        made = any(each.get("controller") and each["kind"] == "Job" for each in metadata.get("ownerReferences") or ())
-        job = Key(metadata["namespace"], labels.get(names.JOBSET_NAME_LABEL, ""), labels.get(_JOBSET_UID, ""))
-        return cls(metadata["name"], job if made and all(job) else None, trainings.Report.of_pod(document))
+        metadata = views.decoded(document).metadata
+        labels = metadata.labels
+        job = Key(metadata.namespace, labels.get(names.JOBSET_NAME_LABEL, ""), labels.get(_JOBSET_UID, ""))
+        return cls(metadata.name, job if metadata.is_of_job and all(job) else None, trainings.Report.of_pod(document))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +170,14 @@ class Collecting:
         if report is None:
             return
         job = await self._access.get(kinds.JOBSET, key.namespace, key.name)
-        if job is not None and job["metadata"]["uid"] == key.uid:
-            await self._write(key, job, report)
+        found = None if job is None else views.decoded(job).metadata
+        if found is not None and found.uid == key.uid:
+            await self._write(key, found, report)
         if self._waiting.get(key) is report:
             del self._waiting[key]
 
-    async def _write(self, key: Key, job: Mapping[str, Any], report: trainings.Report) -> None:
-        kept = trainings.parse_report((job["metadata"].get("annotations") or {}).get(trainings.ANNOTATION))
+    async def _write(self, key: Key, found: views.Metadata, report: trainings.Report) -> None:
+        kept = trainings.parse_report(found.annotations.get(trainings.ANNOTATION))
         speaks = trainings.chosen(kept, report)
         if speaks == kept:
             return

@@ -10,11 +10,14 @@ Source: images/guard/muster_guard, `trainings.Training.report` and `trainings.co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, Literal, get_args
 
+import msgspec
 import orjson
+
+from muster.webhook.cluster.readers import Document
 
 __all__ = ["LIMIT", "VERDICTS", "Expected", "Guarded", "Sampling", "Verdict", "expected", "read", "sampling", "verdict"]
 
@@ -28,8 +31,28 @@ LIMIT: Final = 4096
 _SCHEMA = "muster.dev/training/v1"
 _FAILED = "muster: this training has "
 _MOST = 10  # digits of a number
-_STATES = ("state", "lastState")
-_STATUSES = ("containerStatuses", "initContainerStatuses")  # a sidecar is an init container
+
+
+class _Terminated(msgspec.Struct):
+    message: str | None = None
+
+
+class _State(msgspec.Struct):
+    terminated: _Terminated = msgspec.field(default_factory=_Terminated)
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    state: _State = msgspec.field(default_factory=_State)
+    last_state: _State = msgspec.field(default_factory=_State)
+
+
+class _PodStatus(msgspec.Struct, rename="camel"):
+    container_statuses: tuple[_Container, ...] = ()
+    init_container_statuses: tuple[_Container, ...] = ()  # a sidecar is an init container
+
+
+class _Pod(msgspec.Struct):
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +128,7 @@ class Guarded:
         return self.expected.holds(self.size) if self.expected else None
 
 
-def read(pod: Mapping[str, Any]) -> Guarded | None:
+def read(pod: Document) -> Guarded | None:
     """Return what the guard said last in a pod, as it is now or before its container was started again.
 
     Where several containers of the pod speak, one of a wrong size counts before the others.
@@ -133,20 +156,23 @@ def verdict(value: object) -> Verdict | None:
 
 def sampling(value: object) -> Sampling | None:
     """Read numbers about samples; what is not a number of a sensible size is left out, and of nothing comes None."""
-    raw = _mapping(value)
+    raw = value if isinstance(value, dict) else {}
     found: dict[str, Any] = {name: _measured(raw.get(key)) for name, key in _KEYS.items()}
     found |= {name: _whole(raw.get(name)) for name in ("syncs", "dropped")}
     made = Sampling(**found)
     return made if made.written() else None
 
 
-def _messages(pod: Mapping[str, Any]) -> Iterator[str]:
+def _messages(pod: Document) -> Iterator[str]:
     """Yield the newest termination message of each container."""
-    status = _mapping(pod.get("status"))
-    for each in (each for key in _STATUSES for each in _list(status.get(key))):
-        states = (_mapping(_mapping(_mapping(each).get(name)).get("terminated")) for name in _STATES)
-        texts = (text for state in states if isinstance(text := state.get("message"), str))
-        if (newest := next(texts, None)) is not None:
+    try:
+        status = msgspec.convert(pod, _Pod).status
+    except msgspec.ValidationError:  # no API server sends such a pod
+        return
+    for each in (*status.container_statuses, *status.init_container_statuses):
+        now, before = each.state.terminated.message, each.last_state.terminated.message
+        newest = before if now is None else now
+        if newest is not None:
             yield newest[:LIMIT]
 
 
@@ -198,11 +224,3 @@ def _measured(value: object) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 10**_MOST:
         return None
     return float(f"{value:.6g}") if math.isfinite(value) else None
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

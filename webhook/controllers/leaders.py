@@ -15,7 +15,7 @@ from muster.webhook.cluster import events, leases, reflector, writes
 from muster.webhook.controllers import caches, views
 from muster.webhook.controllers.leftovers import Leftovers
 from muster.webhook.controllers.objects import Objects
-from muster.webhook.controllers.reconcilers import Loop
+from muster.webhook.controllers.queues import Loop
 from muster.webhook.controllers.seating import Key, Seating
 
 __all__ = ["ControllerOptions", "Leader", "Profiles"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from muster.webhook.cluster import kinds, writes
 from muster.webhook.controllers import caches, views
@@ -21,10 +22,11 @@ __all__ = ["Leftovers"]
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class Leftovers:
     """Deletes pods of jobs that have ended.
 
-    Args:
+    Attributes:
         known: the caches.
         access: sends requests to the API server.
         after: seconds between a pod's end and its deletion; None never deletes one.
@@ -32,20 +34,13 @@ class Leftovers:
         clock: returns monotonic seconds.
     """
 
-    def __init__(
-        self,
-        known: caches.Caches,
-        access: writes.Writes,
-        after: float | None,
-        later: Callable[[Key, float], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._known = known
-        self._access = access
-        self._after = after
-        self._later = later
-        self._clock = clock
-        self._since: dict[Key, dict[str, float]] = {}  # when each ended pod was first seen, by uid
+    known: caches.Caches
+    access: writes.Writes
+    after: float | None
+    later: Callable[[Key, float], None]
+    clock: Callable[[], float] = time.monotonic
+    # when each ended pod was first seen, by uid
+    _since: dict[Key, dict[str, float]] = field(default_factory=dict, init=False)
 
     async def sweep(self, key: Key) -> None:
         """Delete the pods that are due at one claim.
@@ -54,24 +49,24 @@ class Leftovers:
             TransportError: the API server refused or did not answer; the caller tries again.
         """
         found = self._found(key)
-        if self._after is None or not found:
+        if self.after is None or not found:
             self._since.pop(key, None)
             return
-        now, before = self._clock(), self._since.get(key, {})
+        now, before = self.clock(), self._since.get(key, {})
         since = self._since[key] = {pod.uid: before.get(pod.uid, now) for pod in found}
         for pod in found:
-            left = self._after - (now - since[pod.uid])
+            left = self.after - (now - since[pod.uid])
             if left > 0:
-                self._later(key, left + 0.01)
-            elif await self._access.delete(kinds.POD, pod.namespace, pod.name, pod.uid):
+                self.later(key, left + 0.01)
+            elif await self.access.delete(kinds.POD, pod.namespace, pod.name, pod.uid):
                 where = {"namespace": pod.namespace, "object": pod.name, "claim": key.claim}
                 _logger.info("ended pod deleted: it names a claim that others use", extra=where)
 
     def _found(self, key: Key) -> list[views.Pod]:
         """Return ended pods that are not needed any more, if other pods use the claim."""
-        if self._known.claims.get(*key) is None:
+        if self.known.claims.look(*key) is None:
             return []
-        pods = self._known.pods.naming(*key)
+        pods = self.known.pods.naming(*key)
         if not any(not pod.ended and not pod.gated for pod in pods):
             return []
         return [pod for pod in pods if pod.ended and pod.counted and not pod.deleting]

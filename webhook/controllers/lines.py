@@ -130,7 +130,7 @@ class Holders:
 
     def _on(self, namespace: str, name: str) -> frozenset[str] | None:
         if (namespace, name) not in self._uids:
-            claim = self._known.claims.get(namespace, name)
+            claim = self._known.claims.look(namespace, name)
             self._uids[namespace, name] = None if claim is None else frozenset(_held(claim)[0])
         return self._uids[namespace, name]
 
@@ -160,13 +160,13 @@ def _before(pod: views.Pod, claim: views.Managed) -> tuple[str, ...]:
 
 
 def _is_known(known: caches.Caches, namespace: str, name: str, uid: str) -> bool:
-    pod = known.pods.get(namespace, name)
+    pod = known.pods.look(namespace, name)
     return pod is not None and pod.uid == uid
 
 
 def _is_early(known: caches.Caches, pod: views.Pod, now: datetime.datetime) -> bool:
     """Whether a pod is known before its JobSet, which defines the number of pods; after a while it is seated alone."""
-    if not pod.job or known.jobs.get(pod.namespace, pod.job) is not None:
+    if not pod.job or known.jobs.look(pod.namespace, pod.job) is not None:
         return False
     return now - datetime.datetime.fromisoformat(pod.created) < _UNKNOWN
 

@@ -1,4 +1,4 @@
-"""A work queue: each key waits at most once, is worked on by one worker at a time, and is tried again later on failure.
+"""A work queue and its workers: a key waits once, one worker at a time works on it, and after a failure it comes again.
 
 As in client-go, a key that is added while it is worked on comes again afterwards. There is one key for each claim or
 namespace in use, so a burst of events costs one entry for each key, not one for each event.
@@ -7,13 +7,18 @@ namespace in use, so a burst of events costs one entry for each key, not one for
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+from muster.kube import transports
 from muster.webhook import backoffs
+from muster.webhook.cluster import writes
 
-__all__ = ["WorkQueue"]
+__all__ = ["Loop", "WorkQueue"]
+
+_logger = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -94,3 +99,47 @@ class WorkQueue(Generic[Key]):
         if key in self._again:
             self._again.discard(key)
             self.add(key)
+
+
+class Loop(Generic[Key]):
+    """Some workers on one queue.
+
+    Args:
+        name: the name in the log.
+        work: does the work of one key; it may be called for a key at any time, any number of times.
+        rng: the source of jitter.
+        workers: how many work at the same time, each on another key.
+    """
+
+    def __init__(
+        self, name: str, work: Callable[[Key], Awaitable[None]], rng: random.Random, *, workers: int = 4
+    ) -> None:
+        self.queue: WorkQueue[Key] = WorkQueue(rng)
+        self._name = name
+        self._work = work
+        self._workers = workers
+
+    async def run(self) -> None:
+        """Work until cancelled; no failure ends it."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._worker(), name=f"{self._name} {number}")
+        finally:
+            self.queue.close()
+
+    async def _worker(self) -> None:
+        while True:
+            key = await self.queue.take()
+            try:
+                await self._work(key)
+            except transports.TransportError as error:
+                pause = self.queue.failed(key)
+                level = logging.INFO if isinstance(error, writes.ConflictError) else logging.WARNING
+                extra = {"loop": self._name, "key": key, "problem": str(error), "pause": round(pause, 2)}
+                _logger.log(level, "to be done again", extra=extra)
+            except Exception:
+                self.queue.failed(key)
+                _logger.exception("defect in a controller", extra={"loop": self._name, "key": key})
+            else:
+                self.queue.done(key)

@@ -14,6 +14,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from muster.kube import transports
@@ -38,10 +39,11 @@ class Key(NamedTuple):
     claim: str
 
 
+@dataclass(slots=True, eq=False)
 class Seating:
     """Gives and takes seats.
 
-    Args:
+    Attributes:
         known: the caches.
         access: sends requests to the API server.
         profiles: returns the profiles in force now.
@@ -51,24 +53,14 @@ class Seating:
         clock: returns monotonic seconds.
     """
 
-    def __init__(  # noqa: PLR0913 - each is a part of its own, wired in `run`
-        self,
-        known: caches.Caches,
-        access: writes.Writes,
-        profiles: Callable[[], Mapping[str, Profile]],
-        recorder: events.EventRecorder,
-        later: Callable[[Key, float], None],
-        rng: random.Random,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._known = known
-        self._access = access
-        self._profiles = profiles
-        self._recorder = recorder
-        self._later = later
-        self._rng = rng
-        self._clock = clock
-        self._opened: dict[str, float] = {}  # when its gate was removed, by uid of the pod
+    known: caches.Caches
+    access: writes.Writes
+    profiles: Callable[[], Mapping[str, Profile]]
+    recorder: events.EventRecorder
+    later: Callable[[Key, float], None]
+    rng: random.Random
+    clock: Callable[[], float] = time.monotonic
+    _opened: dict[str, float] = field(default_factory=dict, init=False)  # when its gate was removed, by uid of the pod
 
     async def reconcile(self, key: Key) -> None:
         """Settle one claim, and remove the gates of pods that have a seat.
@@ -76,12 +68,12 @@ class Seating:
         Raises:
             TransportError: the API server refused or did not answer; the caller tries again.
         """
-        claim = self._known.claims.get(*key)
+        claim = self.known.claims.look(*key)
         if claim is None:
             return
         line = self._look(claim)
         if line.early:
-            self._later(key, 1.0)
+            self.later(key, 1.0)
         if line.is_settled and not line.ready:
             return
         for pod in await self._settled(key):
@@ -89,12 +81,12 @@ class Seating:
 
     def _look(self, claim: views.Managed) -> lines.Line:
         now = datetime.datetime.now(datetime.UTC)
-        return lines.look(self._known, claim, self._profiles().get(claim.profile), now)
+        return lines.look(self.known, claim, self.profiles().get(claim.profile), now)
 
     async def _settled(self, key: Key) -> tuple[views.Pod, ...]:
         """Swap until it succeeds, and return the gated pods that then have their seats."""
         for attempt in range(_TRIES):
-            document = await self._access.get(kinds.CLAIM, *key)
+            document = await self.access.get(kinds.CLAIM, *key)
             if document is None or not views.is_ours(document):
                 return ()
             claim = views.Managed.from_document(document)
@@ -107,7 +99,7 @@ class Seating:
             if swapped is not None:
                 self._tell(swapped, line, settlement)
                 return self._look(swapped).ready
-            await asyncio.sleep(self._rng.uniform(0, 0.02 * 2**attempt))
+            await asyncio.sleep(self.rng.uniform(0, 0.02 * 2**attempt))
         raise transports.UnreachableError(f"ResourceClaim {key.namespace}/{key.claim} keeps being changed by others")
 
     async def _settlement(self, namespace: str, line: lines.Line) -> seats.Settlement:
@@ -118,7 +110,7 @@ class Seating:
 
     async def _is_live(self, namespace: str, name: str, uid: str) -> bool:
         """Whether the API server has a pod of this uid that has not ended."""
-        document = await self._access.get(kinds.POD, namespace, name)
+        document = await self.access.get(kinds.POD, namespace, name)
         return (
             document is not None and document["metadata"]["uid"] == uid and not views.Pod.from_document(document).ended
         )
@@ -139,7 +131,7 @@ class Seating:
         if not claim.seats:  # there is no annotation to compare with
             body = {"metadata": {"resourceVersion": claim.version, "annotations": {names.SEATS_ANNOTATION: text}}}
         try:
-            return views.Managed.from_document(await self._access.patch(kinds.CLAIM, claim.namespace, claim.name, body))
+            return views.Managed.from_document(await self.access.patch(kinds.CLAIM, claim.namespace, claim.name, body))
         except transports.RefusedError as error:
             if error.status not in {409, 422}:
                 raise
@@ -147,7 +139,7 @@ class Seating:
 
     async def _open(self, pod: views.Pod) -> None:
         """Remove the gate of a pod that has its seats; another controller may have removed it before."""
-        now = self._clock()
+        now = self.clock()
         self._opened = {uid: at for uid, at in self._opened.items() if now - at < _OPENED}
         if pod.uid in self._opened:
             return
@@ -158,7 +150,7 @@ class Seating:
             {"op": "remove", "path": f"/spec/schedulingGates/{place}"},
         ]
         try:
-            await self._access.patch(kinds.POD, pod.namespace, pod.name, body)
+            await self.access.patch(kinds.POD, pod.namespace, pod.name, body)
         except transports.RefusedError as error:
             if error.status not in {404, 422}:  # the pod is deleted or another one, or its gate is removed already
                 raise
@@ -171,11 +163,11 @@ class Seating:
         for pod in line.waiting:
             if pod.uid in settlement.seats:
                 text = f"took a seat on ResourceClaim {claim.name} ({taken} are taken)"
-                self._recorder.say(_about(pod), "Seated", text)
+                self.recorder.say(_about(pod), "Seated", text)
         for pod in settlement.waiting:
             never = pod.job in settlement.never
             text = lines.reason(claim, after, pod, never=never)
-            self._recorder.say(_about(pod), "NeverWhole" if never else "WaitingForSeat", text, "Warning")
+            self.recorder.say(_about(pod), "NeverWhole" if never else "WaitingForSeat", text, "Warning")
         freed = len(line.claim.seats.keys() - settlement.seats.keys())
         if settlement.seated or freed:
             where = {"namespace": claim.namespace, "object": claim.name, "taken": taken}

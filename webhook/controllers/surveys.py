@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from muster.kube import payloads, transports
+import msgspec
+
+from muster.kube import transports
 from muster.strategies.documents import names
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
-from muster.webhook.cluster import kinds, served
+from muster.webhook.cluster import kinds, listings, served
+from muster.webhook.cluster.readers import Document
 from muster.webhook.controllers import desired, views
-from muster.webhook.controllers.holdings import Holding, parse_holding
 
-__all__ = ["ClaimRow", "Survey", "TemplateRow", "take"]
+__all__ = ["UNREADABLE", "ClaimRow", "Holding", "Survey", "TemplateRow", "parse_holding", "take"]
 
-_PAGE = "250"
-_MAX_PAGE = 64 * 1024 * 1024
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Who has the device of a claim at the moment, as the agent of its node writes it on the claim (docs/devices.md).
+
+    Attributes:
+        phase: what the device is at; the lease's own words, or `unreadable`.
+        holder: the pod that has memory on it; None for none.
+        since: when that got it, RFC 3339 in UTC; None without a holder.
+        changes: how often another pod than the one before got the device, since the agent started.
+        turns: how many each session had in that time, by NAMESPACE/SESSION.
+        waiting: pods that wait for it, in the order in which they asked.
+        at: when this was written, RFC 3339 in UTC.
+    """
+
+    phase: str
+    holder: str | None
+    since: str | None
+    changes: int
+    turns: Mapping[str, int]
+    waiting: tuple[str, ...]
+    at: str | None
+
+
+UNREADABLE = Holding("unreadable", None, None, 0, {}, (), None)
+"""An annotation that no agent wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +87,9 @@ class Survey:
     templates: tuple[TemplateRow, ...]
 
 
-async def take(api: transports.Api, profiles: Mapping[str, Profile], namespace: str, deadline: float = 10.0) -> Survey:
+async def take(
+    api: transports.Sender, profiles: Mapping[str, Profile], namespace: str, deadline: float = 10.0
+) -> Survey:
     """Read claims, templates and pods of one namespace, "" for all.
 
     Args:
@@ -75,9 +101,12 @@ async def take(api: transports.Api, profiles: Mapping[str, Profile], namespace: 
     Raises:
         TransportError: the API server refused or did not answer.
     """
-    claims = await _listed(api, kinds.CLAIM, namespace, deadline)
-    templates = await _listed(api, kinds.TEMPLATE, namespace, deadline)
-    pods = [views.Pod.from_document(each) for each in await _listed(api, kinds.POD, namespace, deadline)]
+
+    async def listed(kind: served.Kind) -> list[Document]:
+        return [*await listings.read(api, kind, namespace, deadline, selector=kind.selector, status=True, absent=False)]
+
+    claims, templates = await listed(kinds.CLAIM), await listed(kinds.TEMPLATE)
+    pods = [views.Pod.from_document(each) for each in await listed(kinds.POD)]
     live = sorted((pod for pod in pods if not pod.ended), key=lambda pod: (pod.created, pod.name))
     return Survey(
         tuple(_claim_row(each, live, profiles) for each in claims),
@@ -85,11 +114,22 @@ async def take(api: transports.Api, profiles: Mapping[str, Profile], namespace: 
     )
 
 
-def _claim_row(document: Mapping[str, Any], pods: Iterable[views.Pod], profiles: Mapping[str, Profile]) -> ClaimRow:
+def parse_holding(annotation: str | None) -> Holding | None:
+    """Parse the annotation; None where there is none, and `UNREADABLE` for one of another form."""
+    if annotation is None:
+        return None
+    try:
+        return msgspec.json.decode(annotation, type=Holding)
+    except (msgspec.MsgspecError, RecursionError):
+        return UNREADABLE
+
+
+def _claim_row(document: Document, pods: Iterable[views.Pod], profiles: Mapping[str, Profile]) -> ClaimRow:
     claim = views.Managed.from_document(document)
     profile = profiles.get(claim.profile)
     users = [pod for pod in pods if pod.namespace == claim.namespace and claim.name in pod.claims]
-    results = (((document.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
+    found = views.decoded(document)
+    results = found.status.allocation.devices.results if found.status.allocation else ()
     try:
         held, state = parse_seats(claim.seats), "in use" if claim.allocated or claim.seats != "{}" else "free"
     except SeatsError:
@@ -101,29 +141,15 @@ def _claim_row(document: Mapping[str, Any], pods: Iterable[views.Pod], profiles:
         claim.name,
         claim.profile,
         profile.max_sessions if profile else None,
-        tuple(f"{each['pool']}/{each['device']}" for each in results),
+        tuple(f"{each.pool}/{each.device}" for each in results),
         tuple(sorted(held.values(), key=lambda seat: (seat.since, seat.pod))),
         tuple(pod.name for pod in users if pod.gated and pod.uid not in held),
         "deleting" if claim.deleting else state,
-        parse_holding((document["metadata"].get("annotations") or {}).get(names.LEASE_ANNOTATION)),
+        parse_holding(found.metadata.annotations.get(names.LEASE_ANNOTATION)),
     )
 
 
-def _template_row(document: Mapping[str, Any], pods: Iterable[views.Pod]) -> TemplateRow:
+def _template_row(document: Document, pods: Iterable[views.Pod]) -> TemplateRow:
     template = views.Managed.from_document(document)
     users = (pod for pod in pods if pod.namespace == template.namespace and template.name in pod.templates)
     return TemplateRow(template.namespace, template.name, template.profile, tuple(pod.name for pod in users))
-
-
-async def _listed(api: transports.Api, kind: served.Kind, namespace: str, deadline: float) -> list[dict[str, Any]]:
-    """Return the objects of a kind that its label selector chooses, by namespace and name."""
-    query, found = {"limit": _PAGE, **kind.query}, []
-    patience = transports.Patience(deadline, deadline)
-    while True:
-        async with asyncio.timeout(deadline), api.get(kind.path(namespace), query, patience) as response:
-            page = await payloads.read(await payloads.checked(response), _MAX_PAGE, f"a page of {kind.plural}")
-        found += [{"kind": kind.served, **each} for each in page.get("items") or ()]
-        if not (more := (page.get("metadata") or {}).get("continue")):
-            break
-        query["continue"] = more
-    return sorted(found, key=lambda each: (each["metadata"]["namespace"], each["metadata"]["name"]))

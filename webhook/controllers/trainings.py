@@ -6,13 +6,14 @@ that found a wrong size speaks for all of them, until a later pod in the same pl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
+import msgspec
 import orjson
 
-from muster.webhook.controllers import guards
+from muster.webhook.cluster.readers import Document
+from muster.webhook.controllers import guards, views
 
 __all__ = ["ANNOTATION", "OUTCOMES", "SCHEMA", "Outcome", "Report", "chosen", "format_report", "parse_report"]
 
@@ -43,15 +44,15 @@ class Report:
     said: guards.Guarded
 
     @classmethod
-    def of_pod(cls, document: Mapping[str, Any]) -> Report | None:
+    def of_pod(cls, document: Document) -> Report | None:
         """Return what the guard in a pod reported; None where it has not spoken."""
         said = guards.read(document)
         if said is None:
             return None
-        metadata = document["metadata"]
-        attempt = (metadata.get("labels") or {}).get(_ATTEMPT, "0")
+        metadata = views.decoded(document).metadata
+        attempt = metadata.labels.get(_ATTEMPT, "0")
         count = int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < 7 else 0
-        return cls(count, metadata["name"], metadata.get("creationTimestamp") or "", said)
+        return cls(count, metadata.name, metadata.creation_timestamp, said)
 
     @property
     def outcome(self) -> Outcome:
@@ -99,31 +100,35 @@ def format_report(report: Report) -> str:
     ).decode()
 
 
-def parse_report(text: object) -> Report | None:
+class _Written(msgspec.Struct, rename="camel"):
+    """The annotation, as far as it is read."""
+
+    schema: Literal["muster.dev/kept-training/v1"]
+    world_size: int
+    attempt: int
+    pod: str
+    created: str
+    expected: object = None
+    steps: int | None = None
+    seconds: float | None = None
+    verdict: object = None
+    sampling: object = None
+
+
+def parse_report(text: str | None) -> Report | None:
     """Read the annotation; None where it is absent or was not written by Muster in this form."""
-    if not isinstance(text, str) or not 0 < len(text) <= _LONGEST:
+    if not text or len(text) > _LONGEST:
         return None
     try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        return None
-    size, attempt = found.get("worldSize"), found.get("attempt")
-    pod, created = found.get("pod"), found.get("created")
-    if type(size) is not int or type(attempt) is not int or not isinstance(pod, str) or not isinstance(created, str):
+        found = msgspec.json.decode(text, type=_Written)
+    except (msgspec.MsgspecError, RecursionError):
         return None
     said = guards.Guarded(
-        size,
-        guards.expected(found.get("expected")),
-        _of(found, "steps"),
-        _of(found, "seconds"),
-        guards.verdict(found.get("verdict")),
-        guards.sampling(found.get("sampling")),
+        found.world_size,
+        guards.expected(found.expected),
+        found.steps,
+        found.seconds,
+        guards.verdict(found.verdict),
+        guards.sampling(found.sampling),
     )
-    return Report(attempt, pod, created, said)
-
-
-def _of(found: Mapping[str, Any], key: str) -> Any:
-    value = found.get(key)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return Report(found.attempt, found.pod, found.created, said)

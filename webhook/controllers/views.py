@@ -2,29 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from muster.strategies.documents import names
+import msgspec
+
+from muster.strategies.documents import model, names
 from muster.webhook.cluster import kinds
+from muster.webhook.cluster.readers import Document
 
-__all__ = [
-    "PROFILES_ANNOTATION",
-    "JobSet",
-    "Managed",
-    "Namespace",
-    "Pod",
-    "is_ours",
-]
+__all__ = ["PROFILES_ANNOTATION", "JobSet", "Managed", "Metadata", "Namespace", "Object", "Pod", "decoded", "is_ours"]
 
 PROFILES_ANNOTATION = "muster.dev/profiles"
 """A namespace's annotation: comma-separated names of profiles whose objects are made before a job asks for them."""
 
-Document = Mapping[str, Any]
 Kind = Literal["ResourceClaim", "ResourceClaimTemplate"]
 _TRACKED = "batch.kubernetes.io/job-tracking"  # finalizer of pods that their Kubernetes Job has not counted yet
 _ENDED = frozenset({"Succeeded", "Failed"})
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """A part of an object as the API server sends it: the members that the controllers read."""
+
+
+class _Owner(_Part, frozen=True):
+    kind: str = ""
+    controller: bool = False
+
+
+class Metadata(_Part, frozen=True):
+    """`metadata` of an object; times are RFC 3339 in UTC, "" where there is none."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[_Owner, ...] = ()
+
+    @property
+    def is_of_job(self) -> bool:
+        """Whether a Kubernetes Job made the object."""
+        return any(each.controller and each.kind == "Job" for each in self.owner_references)
+
+
+class _Spec(model.PodSpec, frozen=True):
+    """`spec` of a pod, or of a JobSet."""
+
+    replicated_jobs: tuple[model.ReplicatedJob, ...] = ()
+
+
+class _Condition(_Part, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Device(_Part, frozen=True):
+    pool: str
+    device: str
+
+
+class _Devices(_Part, frozen=True):
+    results: tuple[_Device, ...] = ()
+
+
+class _Allocation(_Part, frozen=True):
+    devices: _Devices = _Devices()
+
+
+class _Status(_Part, frozen=True):
+    """`status` of a pod, of a JobSet, or of a claim."""
+
+    phase: str = "Pending"
+    terminal_state: str = ""
+    conditions: tuple[_Condition, ...] = ()
+    allocation: _Allocation | None = None
+    reserved_for: tuple[model.Anything, ...] = ()
+
+
+class Object(_Part, frozen=True):
+    """A pod, a JobSet, a claim, a template or a namespace."""
+
+    metadata: Metadata
+    kind: str = ""
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+def decoded(document: Document) -> Object:
+    """Return what the controllers read of an object.
+
+    Raises:
+        ValidationError: a member has another type than Kubernetes defines.
+    """
+    return msgspec.convert(document, Object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +136,21 @@ class Pod:
     @classmethod
     def from_document(cls, document: Document) -> Pod:
         """Make a view of a pod."""
-        metadata, spec = document["metadata"], document.get("spec") or {}
-        labels = metadata.get("labels") or {}
+        found = decoded(document)
+        metadata = found.metadata
         return cls(
-            metadata["namespace"],
-            metadata["name"],
-            metadata["uid"],
-            labels.get(names.PROFILE_LABEL, ""),
-            labels.get(names.JOBSET_NAME_LABEL, ""),
-            metadata.get("creationTimestamp") or "",
-            tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
-            _claims(spec, "resourceClaimName"),
-            _claims(spec, "resourceClaimTemplateName"),
-            (document.get("status") or {}).get("phase") or "Pending",
-            bool(metadata.get("deletionTimestamp")),
-            _is_counted(metadata),
+            metadata.namespace,
+            metadata.name,
+            metadata.uid,
+            metadata.labels.get(names.PROFILE_LABEL, ""),
+            metadata.labels.get(names.JOBSET_NAME_LABEL, ""),
+            metadata.creation_timestamp,
+            tuple(gate.name for gate in found.spec.scheduling_gates),
+            _claims(found.spec),
+            _templates(found.spec),
+            found.status.phase,
+            bool(metadata.deletion_timestamp),
+            metadata.is_of_job and _TRACKED not in metadata.finalizers,
         )
 
     @property
@@ -109,30 +186,21 @@ class JobSet:
     @classmethod
     def from_document(cls, document: Document) -> JobSet:
         """Make a view of a JobSet."""
-        metadata, status = document["metadata"], document.get("status") or {}
-        profiles: set[str] = set()
-        templates: set[str] = set()
-        sizes: dict[str, int] = {}
-        for count, pod in _pod_templates(document.get("spec") or {}):
-            profile = ((pod.get("metadata") or {}).get("labels") or {}).get(names.PROFILE_LABEL)
-            if profile:
-                profiles.add(profile)
-            spec = pod.get("spec") or {}
-            templates.update(_claims(spec, "resourceClaimTemplateName"))
-            for claim in _claims(spec, "resourceClaimName"):
-                sizes[claim] = sizes.get(claim, 0) + count
-        ended = status.get("terminalState") or any(
-            each.get("type") in {"Completed", "Failed"} and each.get("status") == "True"
-            for each in status.get("conditions") or ()
-        )
+        found = decoded(document)
+        jobs = found.spec.replicated_jobs
+        templates = [each.template.spec.template for each in jobs]
+        sizes: Counter[str] = Counter()
+        for job, template in zip(jobs, templates, strict=True):
+            sizes.update(dict.fromkeys(_claims(template.spec), _pods(job)))
+        ended = any(each.type in {"Completed", "Failed"} and each.status == "True" for each in found.status.conditions)
         return cls(
-            metadata["namespace"],
-            metadata["name"],
-            metadata["uid"],
-            not ended,
-            frozenset(profiles),
-            sizes,
-            frozenset(templates),
+            found.metadata.namespace,
+            found.metadata.name,
+            found.metadata.uid,
+            not (ended or found.status.terminal_state),
+            frozenset(each.metadata.labels.get(names.PROFILE_LABEL, "") for each in templates) - {""},
+            dict(sizes),
+            frozenset(name for each in templates for name in _templates(each.spec)),
         )
 
 
@@ -163,19 +231,19 @@ class Managed:
     @classmethod
     def from_document(cls, document: Document) -> Managed:
         """Make a view of a claim or a template."""
-        metadata, status = document["metadata"], document.get("status") or {}
-        annotations = metadata.get("annotations") or {}
+        found = decoded(document)
+        metadata = found.metadata
         return cls(
-            document["kind"],
-            metadata["namespace"],
-            metadata["name"],
-            metadata["uid"],
-            metadata["resourceVersion"],
-            (metadata.get("labels") or {}).get(names.PROFILE_LABEL, ""),
-            annotations.get(names.SPEC_HASH_ANNOTATION, ""),
-            annotations.get(names.SEATS_ANNOTATION, ""),
-            bool(status.get("allocation") or status.get("reservedFor")),
-            bool(metadata.get("deletionTimestamp")),
+            "ResourceClaim" if found.kind == "ResourceClaim" else "ResourceClaimTemplate",
+            metadata.namespace,
+            metadata.name,
+            metadata.uid,
+            metadata.resource_version,
+            metadata.labels.get(names.PROFILE_LABEL, ""),
+            metadata.annotations.get(names.SPEC_HASH_ANNOTATION, ""),
+            metadata.annotations.get(names.SEATS_ANNOTATION, ""),
+            bool(found.status.allocation or found.status.reserved_for),
+            bool(metadata.deletion_timestamp),
         )
 
 
@@ -190,31 +258,27 @@ class Namespace:
     @classmethod
     def from_document(cls, document: Document) -> Namespace:
         """Make a view of a namespace."""
-        metadata = document["metadata"]
-        asked = (metadata.get("annotations") or {}).get(PROFILES_ANNOTATION) or ""
-        profiles = frozenset(name for part in asked.split(",") if (name := part.strip()))
-        return cls(metadata["name"], profiles, bool(metadata.get("deletionTimestamp")))
+        metadata = decoded(document).metadata
+        asked = metadata.annotations.get(PROFILES_ANNOTATION, "").split(",")
+        return cls(metadata.name, frozenset(map(str.strip, asked)) - {""}, bool(metadata.deletion_timestamp))
 
 
 def is_ours(document: Document) -> bool:
     """Whether the controllers made a claim or template; they never change or delete any other."""
-    labels = document["metadata"].get("labels") or {}
+    labels = decoded(document).metadata.labels
     return labels.get(kinds.MANAGED_LABEL) == kinds.MANAGER and names.PROFILE_LABEL in labels
 
 
-def _is_counted(metadata: Document) -> bool:
-    made = any(each.get("controller") and each["kind"] == "Job" for each in metadata.get("ownerReferences") or ())
-    return made and _TRACKED not in (metadata.get("finalizers") or ())
+def _claims(spec: model.PodSpec) -> tuple[str, ...]:
+    return tuple(sorted({each.resource_claim_name for each in spec.resource_claims} - {""}))
 
 
-def _claims(spec: Document, key: str) -> tuple[str, ...]:
-    return tuple(sorted({each[key] for each in spec.get("resourceClaims") or () if each.get(key)}))
+def _templates(spec: model.PodSpec) -> tuple[str, ...]:
+    return tuple(sorted({each.resource_claim_template_name for each in spec.resource_claims} - {""}))
 
 
-def _pod_templates(spec: Document) -> Iterator[tuple[int, Document]]:
-    """Yield the pod template of each replicated job, and how many pods of it run at the same time."""
-    for replicated in spec.get("replicatedJobs") or ():
-        job = (replicated.get("template") or {}).get("spec") or {}
-        parallel = job.get("parallelism", 1)
-        pods = min(parallel, job["completions"]) if job.get("completions") is not None else parallel
-        yield replicated.get("replicas", 1) * pods, job.get("template") or {}
+def _pods(job: model.ReplicatedJob) -> int:
+    """Return how many pods of a replicated job run at the same time."""
+    spec, replicas = job.template.spec, 1 if job.replicas is None else job.replicas
+    parallel = 1 if spec.parallelism is None else spec.parallelism
+    return replicas * (parallel if spec.completions is None else min(parallel, spec.completions))

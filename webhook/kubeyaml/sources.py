@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from msgspec import Struct, field
 
 from muster.strategies.documents import loose
 from muster.webhook.kubeyaml import composer, jsons
@@ -29,8 +30,7 @@ _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _STDIN_NAME = "stdin"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The place of a document.
 
     Attributes:
@@ -51,8 +51,7 @@ class Origin:
         return f"{self.file}{number}{f' item {self.item}' if self.item else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One Kubernetes object from a file; `apiVersion` and `kind` are strings, all else is unchecked.
 
     Attributes:
@@ -65,9 +64,9 @@ class Source:
 
     origin: Origin
     document: Mapping[str, Any]
-    parsed: Parsed | None = field(default=None, compare=False, repr=False)
-    within: tuple[str | int, ...] = field(default=(), compare=False, repr=False)
-    repeats: tuple[Repeat, ...] = field(default=(), compare=False, repr=False)
+    parsed: Parsed | None = None
+    within: tuple[str | int, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -96,8 +95,7 @@ class Source:
         return self.parsed.find((*self.within, *path)) if self.parsed is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """A part of the input that could not be read, and why."""
 
     origin: Origin
@@ -109,8 +107,7 @@ class Unreadable:
         return f"{self.origin}{line}: {self.message}"
 
 
-@dataclass(slots=True)
-class Input:
+class Input(Struct):
     """Everything that was read."""
 
     sources: list[Source] = field(default_factory=list)

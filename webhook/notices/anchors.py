@@ -27,7 +27,6 @@ from muster.webhook.cluster import kinds, writes
 __all__ = ["Anchors"]
 
 _logger = logging.getLogger(__name__)
-_TRIES = 8  # writes that may conflict with other replicas, which write once in an interval each
 _LAST = 2.0  # seconds to write when the service ends
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 120.0
 _LONGEST_NAME = 200  # characters of a pod's or a sink's name
@@ -130,30 +129,17 @@ class Anchors:
         return chronicle.noted(replace(ends.last, time=time))
 
     async def _write(self, fresh: dict[str, Chronicle]) -> None:
-        for last in (*[False] * (_TRIES - 1), True):
-            try:
-                await self._swap(fresh)
-            except writes.ConflictError:
-                if last:
-                    raise
-            else:
-                self._kept = fresh
-                return
-
-    async def _swap(self, fresh: Mapping[str, Chronicle]) -> None:
-        """Put the chronicles of this process into the ConfigMap, unless it changes meanwhile.
+        """Put the chronicles of this process into the ConfigMap.
 
         It is looked at even where nothing is new: what somebody has removed of this process's is written again.
         """
-        if not fresh:
-            return
-        present = await self._access.get(kinds.CONFIG_MAP, self._namespace, anchor_notes.NAME)
-        there = (present or {}).get("data") or {}
-        data = _folded(there, fresh)
-        if present is None:
-            await self._access.create(kinds.CONFIG_MAP, {**self._empty(), "data": data})
-        elif data != there:
-            await self._access.replace(kinds.CONFIG_MAP, {**present, "data": data})
+
+        async def changed(present: dict[str, Any] | None) -> dict[str, Any]:
+            return {**(present or self._empty()), "data": _folded((present or {}).get("data") or {}, fresh)}
+
+        if fresh:
+            await self._access.swap(kinds.CONFIG_MAP, self._namespace, anchor_notes.NAME, changed)
+        self._kept = fresh
 
     def _empty(self) -> dict[str, Any]:
         metadata = {

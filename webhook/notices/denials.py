@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from muster.audit.record_schema import Record, RecordedFinding
+from muster.audit.record_schema import Record, RecordedFinding, job_name
 from muster.kube import transports
 from muster.strategies.documents import names
 from muster.webhook.cluster import events, kinds, writes
@@ -30,7 +30,6 @@ __all__ = ["REASON", "Denials", "EventPace"]
 REASON = "MusterDenied"
 
 _logger = logging.getLogger(__name__)
-_API_VERSIONS = {"TrainJob": names.TRAINER_API_VERSION, "JobSet": names.JOBSET_API_VERSION}
 _SHOWN = 3  # findings in a message
 _REMEMBERED = 4096
 _UNFIT = re.compile(r"[^a-z0-9-]+")
@@ -171,7 +170,7 @@ class Denials:
             else:
                 return written.name, count
         shown = waiting.record
-        about = events.Regarding(_API_VERSIONS.get(kind, ""), kind, namespace, _named(shown), "")
+        about = events.Regarding(names.API_VERSIONS.get(kind, ""), kind, namespace, job_name(shown), "")
         document = events.document(about, REASON, _message(shown), "Warning", "admission")
         metadata = {"name": self._name(key, about.name), "namespace": namespace}
         created = {**document, "metadata": metadata, "count": waiting.hits}
@@ -188,12 +187,7 @@ class Denials:
 def _key(record: Record) -> _Key:
     subject = record["object"]
     said = tuple((each["field"], each["message"]) for each in _errors(record))
-    return subject["kind"], subject["namespace"], _named(record), said
-
-
-def _named(record: Record) -> str:
-    subject = record["object"]
-    return subject["name"] or f"{subject.get('generateName', '')}*"
+    return subject["kind"], subject["namespace"], job_name(record), said
 
 
 def _errors(record: Record) -> list[RecordedFinding]:

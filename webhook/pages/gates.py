@@ -15,8 +15,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from muster.kube import transports
@@ -42,12 +41,6 @@ def reading(namespace: str) -> callers.Right:
     return callers.Right("get", _GROUP, _RESOURCE, namespace)
 
 
-@dataclass(slots=True)
-class _Kept:
-    verdict: Verdict
-    until: float
-
-
 class Gate:
     """Judges callers.
 
@@ -64,7 +57,7 @@ class Gate:
         self._right = right
         self._clock = clock
         self._key = secrets.token_bytes(32)
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[Verdict, float]] = OrderedDict()  # with the time until which it holds
         self._under_way: dict[bytes, asyncio.Task[Verdict]] = {}
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -79,27 +72,23 @@ class Gate:
         if token is None:
             return "unknown"
         key = hashlib.blake2b(token.encode(), key=self._key).digest()
-        kept = self._kept.get(key)
-        if kept is not None and self._clock() < kept.until:
+        verdict, until = self._kept.get(key, ("unknown", 0.0))
+        if self._clock() < until:
             self._kept.move_to_end(key)
-            return kept.verdict
-        return await self._once(key, lambda: self._judged(token))
-
-    async def _once(self, key: bytes, ask: Callable[[], Awaitable[Verdict]]) -> Verdict:
-        """Ask once for all requests with one token that come meanwhile."""
-        task = self._under_way.get(key)
+            return verdict
+        task = self._under_way.get(key)  # one question for all requests with one token that come meanwhile
         if task is None:
             if len(self._under_way) >= _WAITING:
                 return "unanswered"
-            task = self._under_way[key] = asyncio.create_task(self._remembered(key, ask))
+            task = self._under_way[key] = asyncio.create_task(self._remembered(key, token))
             task.add_done_callback(lambda _: self._under_way.pop(key, None))
         return await asyncio.shield(task)
 
-    async def _remembered(self, key: bytes, ask: Callable[[], Awaitable[Verdict]]) -> Verdict:
+    async def _remembered(self, key: bytes, token: str) -> Verdict:
         async with self._turns:
-            verdict = await ask()
+            verdict = await self._judged(token)
         if verdict != "unanswered":
-            self._kept[key] = _Kept(verdict, self._clock() + _KEPT_FOR)
+            self._kept[key] = (verdict, self._clock() + _KEPT_FOR)
             self._kept.move_to_end(key)
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
@@ -114,7 +103,7 @@ class Gate:
         except transports.TransportError as error:
             _log.warning("a caller of the audit page could not be judged", extra={"error": str(error)})
             return "unanswered"
-        _log.info("a caller of the audit page was judged", extra={"user": caller.name[:300], "allowed": may})
+        _log.info("a caller of the audit page was judged", extra={"user": caller.username[:300], "allowed": may})
         return "allowed" if may else "forbidden"
 
 

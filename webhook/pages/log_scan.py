@@ -11,9 +11,8 @@ import datetime
 import heapq
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from muster.audit import chain, log_files, queries, record_schema
+from muster.audit import log_files, queries, record_schema
 from muster.audit.record_schema import Sealed
 from muster.webhook.pages.log_places import Found, LinePlace, Shelf
 
@@ -103,25 +102,23 @@ def scan(
     lines = read = 0
     reached = ""
     with contextlib.closing(_walk(shelf, logs, questions.since)) as walked:
-        for time, found, value in walked:
-            entry = _wanted(found, value, questions, unreadable=unreadable)
-            if entry is not None:
-                jobs.add(job_key(entry.record) if entry.record else lines)
+        for time, row in walked:
+            place, record = row.found.place, row.entry.record
+            if _is_wanted(record, questions, unreadable=unreadable):
+                jobs.add(job_key(record) if record else lines)
                 if len(jobs) > budget.jobs:  # this line begins the next page
                     return Scan(tuple(rows), Cursor(logs), lines, reached)
-                rows.append(Row(found, entry))
-            lines, read = lines + 1, read + found.weight
+                rows.append(row)
+            lines, read = lines + 1, read + row.found.weight
             reached = reached if time == _UNKNOWN else time
-            logs[found.place.log] = found.place
+            logs[place.log] = place
             if len(rows) >= budget.rows or lines >= budget.lines or read >= budget.data:
                 return Scan(tuple(rows), Cursor(logs), lines, reached)
     return Scan(tuple(rows), None, lines, reached)
 
 
-def _walk(
-    shelf: Shelf, logs: Mapping[int, LinePlace], since: datetime.datetime | None
-) -> Generator[tuple[str, Found, Any]]:
-    """Yield the lines of all logs newest first, merged by time, each with its time and its value as JSON."""
+def _walk(shelf: Shelf, logs: Mapping[int, LinePlace], since: datetime.datetime | None) -> Generator[tuple[str, Row]]:
+    """Yield the lines of all logs newest first, merged by time, each with its time."""
     begins = dict(logs)  # where each log continues; one that is not named begins at its newest end
     with contextlib.ExitStack() as stack:
         streams = [
@@ -133,46 +130,27 @@ def _walk(
 
 def _timed(
     shelf: Shelf, log: int, before: LinePlace | None, since: datetime.datetime | None
-) -> Generator[tuple[str, Found, Any]]:
+) -> Generator[tuple[str, Row]]:
     """Read a log back, each line with a time; a line without one gets that of the line after it."""
     last = _UNKNOWN
     oldest = record_schema.timestamp(since - _SLACK) if since else ""
     for found in shelf.upwards(log, before):
-        value = _parsed(found.data)
-        time = value.get("time") if isinstance(value, dict) else None
-        last = time if isinstance(time, str) and time[:1].isdigit() else last
+        entry = queries.entry_of(log_files.LogLine(str(found.path), 0, found.data))
+        last = entry.record["time"] if entry.record else last
         if last < oldest:
             return
-        yield last, found, value
+        yield last, Row(found, entry)
 
 
-def _wanted(found: Found, value: Any, questions: queries.Questions, *, unreadable: bool) -> queries.Entry | None:
-    if not unreadable and value is not None and not _may_answer(value, questions):
-        return None  # checking the schema is the most expensive part, so it comes last
-    entry = queries.entry_of(log_files.LogLine(str(found.path), 0, found.data))
-    if entry.record is None:
-        return entry if unreadable or questions == queries.Questions() else None
-    return None if unreadable else entry
-
-
-def _may_answer(value: Any, questions: queries.Questions) -> bool:
-    try:
-        return questions.answered_by(value)
-    except (AttributeError, KeyError, TypeError, ValueError):  # no record of this schema, which its check reports
-        return True
-
-
-def _parsed(data: bytes | None) -> Any:
-    try:
-        return chain.parse(data)
-    except chain.LineError:
-        return None
+def _is_wanted(record: Sealed | None, questions: queries.Questions, *, unreadable: bool) -> bool:
+    if record is None:
+        return unreadable or questions == queries.Questions()
+    return not unreadable and questions.answered_by(record)
 
 
 def job_root(record: Sealed) -> str:
     """Return the name of the job: of the TrainJob that owns the JobSet, or its own; a `generateName` ends in a star."""
-    subject, owner = record["object"], record["owner"]
-    return owner["name"] if owner else subject["name"] or f"{subject.get('generateName', '')}*"
+    return record["owner"]["name"] if record["owner"] else record_schema.job_name(record)
 
 
 def job_key(record: Sealed) -> tuple[str, str]:

@@ -21,8 +21,8 @@ from typing import Final
 from aiohttp import web
 
 from muster.audit import log_files, queries
-from muster.webhook.listening.connections import Limits
-from muster.webhook.listening.listeners import OTHERS, Listener
+from muster.front.connections import Limits
+from muster.front.listeners import OTHERS, Listener
 from muster.webhook.pages import filters, html_parts, list_page, log_scan, record_page, record_seal
 from muster.webhook.pages.filters import Filters
 from muster.webhook.pages.gates import Gate

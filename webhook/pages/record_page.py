@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from muster.audit.record_schema import RecordedChange, RecordedFinding, Sealed
+from muster.audit.record_schema import RecordedChange, RecordedFinding, Sealed, job_name
 from muster.webhook import catalogue
 from muster.webhook.pages import filters, html_parts, record_seal, side_by_side
 from muster.webhook.pages.html_parts import Child, Markup, element
@@ -32,7 +32,7 @@ def page(record: Sealed, standing: record_seal.Standing, place: str, logs: Seque
         logs: the paths of the logs.
     """
     subject = record["object"]
-    title = f"{subject['kind']} {subject['namespace']}/{subject['name'] or subject.get('generateName', '') + '*'}"
+    title = f"{subject['kind']} {subject['namespace']}/{job_name(record)}"
     changes, findings = html_parts.ordered(record)
     heading = element("h1", html_parts.badge(record["decision"]), " ", title)
     main = [

@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.audit import chain, log_files, record_schema
-from muster.audit.record_schema import Link, Sealed
+from muster.audit import chain
+from muster.audit.record_schema import Link, Sealed, misfit
 from muster.webhook.pages.log_places import Found, LinePlace, Shelf
 
 __all__ = ["Neighbour", "Standing", "own", "standing"]
@@ -52,11 +52,8 @@ class Standing:
 
 def own(record: Sealed, data: bytes) -> str:
     """Return what is wrong with the record itself, or ""; `data` is its line."""
-    if chain.digest_of(record) != record["hash"]:
-        return "this record does not match its hash: it was edited"
-    if chain.line_of(record).rstrip(b"\n") != data.rstrip(b"\r\n"):
-        return "this record does not have the form in which Muster writes it: it was edited"
-    return ""
+    flaw = chain.flaw(record, data.rstrip(b"\r\n"))
+    return f"this record {flaw}: it was edited" if flaw else ""
 
 
 def standing(shelf: Shelf, found: Found, record: Sealed) -> Standing:
@@ -75,9 +72,9 @@ def _links(lines: Iterator[Found]) -> Iterator[tuple[LinePlace, Link]]:
     for found in itertools.islice(lines, _LOOKED_AT):
         with contextlib.suppress(chain.LineError):
             value = chain.parse(found.data)
-            if record_schema.is_link(value):
+            if misfit(value, Link) is None:
                 yield found.place, value
-        room -= log_files.LONGEST if found.data is None else len(found.data)
+        room -= found.weight
         if room < 0:
             return
 

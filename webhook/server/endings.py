@@ -12,6 +12,8 @@ import logging
 import time
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from muster.audit import record_schema
 from muster.webhook.admission import accounts, answers, decisions, reviews
 from muster.webhook.admission.decisions import Decision
@@ -72,7 +74,7 @@ def end_surely(decision: Decision, policy: Policy, started: float) -> Ending:
 
 def refuse(request: reviews.Request, message: str, started: float) -> Ending:
     """Refuse a review that Muster cannot decide about; `request` is what could be read of it."""
-    bare = dataclasses.replace(request, document={}, old=None)
+    bare = structs.replace(request, document={}, old=None)
     decision = Decision(bare, "error", allowed=False, message=message[:_MAX_MESSAGE])
     body = reviews.dumps(reviews.deny(request.uid, decision.message, code=400, reason="BadRequest"))
     is_recorded = request.operation in _RECORDED and request.kind in _KINDS
@@ -103,6 +105,6 @@ def _ever_less(decision: Decision, policy: Policy) -> Iterator[Decision]:
     yield decision
     cause = f"Muster could not tell its decision; its log has uid {decision.request.uid}"
     yield decisions.failed(decision.request, policy, cause, decision.governor)
-    bare = dataclasses.replace(decision.request, document={}, old=None, username="", groups=[])
-    known = dataclasses.replace(decision.governor, runtime=None, owner=None)
-    yield dataclasses.replace(decisions.failed(bare, policy, cause, known), mode=decision.mode)
+    bare = structs.replace(decision.request, document={}, old=None, username="", groups=[])
+    known = structs.replace(decision.governor, runtime=None, owner=None)
+    yield structs.replace(decisions.failed(bare, policy, cause, known), mode=decision.mode)

@@ -8,18 +8,18 @@ limited, and a request counts as under way from when its body has arrived: who s
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
 from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
+from msgspec import structs
 
 from muster.audit import record_schema, scanner
+from muster.front.request_bodies import BodyDroppedError
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Policy
-from muster.webhook.listening.bodies import BodyDroppedError
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import endings, salvage
 from muster.webhook.server.endings import Ending
@@ -165,7 +165,7 @@ class Admission:
         if request is None:
             refusal = reviews.deny(uid, scanner.text(error, _MOST_TOLD), code=400, reason="BadRequest")
             return _reviewed(reviews.dumps(refusal))
-        request = dataclasses.replace(request, uid=uid)
+        request = structs.replace(request, uid=uid)
         ending = (
             endings.refuse(request, scanner.text(error, _MOST_TOLD), started)
             if error.uid

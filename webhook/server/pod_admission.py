@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import hashlib
 import itertools
 import logging
@@ -18,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import orjson
+from msgspec import structs
 
 from muster.kube import transports
 from muster.strategies.documents import decoding, names
@@ -64,9 +64,7 @@ def questions(decision: Decision, cluster: Overlay, policy: Policy) -> Sequence[
     except predictions.UnpredictableError:
         return ()
     seen.put(readers.Ref("TrainJob", request.namespace, name), request.document)
-    made = dataclasses.replace(
-        request, phase="mutate", kind="JobSet", group=names.JOBSET_GROUP, name=name, document=jobset
-    )
+    made = structs.replace(request, phase="mutate", kind="JobSet", group=names.JOBSET_GROUP, name=name, document=jobset)
     with contextlib.suppress(readers.NotCached):
         jobset = dict(decisions.evaluate(made, seen, policy).document)
     return list(itertools.islice(dry_runs.questions(jobset, request.namespace, runtime, name), _MOST_ASKED))

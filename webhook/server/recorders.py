@@ -14,8 +14,7 @@ from muster.kube import transports
 from muster.webhook import configs
 from muster.webhook.cluster import writes
 from muster.webhook.metrics import Metrics
-from muster.webhook.notices import anchors, denials
-from muster.webhook.notices.reports import report_objects, writers
+from muster.webhook.notices import anchors, denials, report_objects, report_writers
 
 __all__ = ["Announcer", "AuditRecorder", "Keeper", "Teller", "open_announcer", "open_keeper", "open_recorder"]
 
@@ -143,7 +142,7 @@ def open_announcer(
     if config.reports != "none":
         form = report_objects.FORMATS[config.reports]
         limits = report_objects.Limits(config.report_limits.results, config.report_limits.days * 86400.0)
-        tellers.append(writers.Reports(access, form, partial(metrics.audit_problem, "report"), limits))
+        tellers.append(report_writers.Reports(access, form, partial(metrics.audit_problem, "report"), limits))
     recorder.tellers = tuple(tellers)
     return Announcer(tellers)
 

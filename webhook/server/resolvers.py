@@ -11,12 +11,12 @@ the failure mode.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import orjson
+from msgspec import structs
 
 from muster.strategies.documents.findings import Finding
 from muster.webhook.admission import decisions, governors, guards, reviews
@@ -194,7 +194,7 @@ def _decided(asked: Asked, overlay: Overlay, found: list[Finding] | None, *, alo
     """
     policy = asked.policy
     if policy.registry.has_plugins and not alone:
-        policy = dataclasses.replace(policy, plugin_budget=0.0)
+        policy = structs.replace(policy, plugin_budget=0.0)
     decision = decisions.evaluate(asked.request, overlay, policy)
     if found:
         decision = decisions.with_findings(decision, policy, found)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from muster.front.connections import Limits
+from muster.front.listeners import Handler, Listener
 from muster.strategies.frameworks import builtin
 from muster.webhook import configs
-from muster.webhook.listening.connections import Limits
-from muster.webhook.listening.listeners import Handler, Listener
 from muster.webhook.metrics import CONTENT_TYPE, Metrics
 from muster.webhook.server import certificates, clusters, handlers, recorders
 from muster.webhook.server.health import Health

@@ -37,17 +37,17 @@ class Configuration:
         return f"{self.kind.name} {self.name}"
 
 
+@dataclass(slots=True, eq=False)
 class Configurations:
     """The mutating and the validating webhook configuration of one name.
 
-    Args:
+    Attributes:
         access: sends requests to the API server.
         name: the name of both configurations.
     """
 
-    def __init__(self, access: writes.Writes, name: str) -> None:
-        self._access = access
-        self._name = name
+    access: writes.Writes
+    name: str
 
     async def read(self) -> tuple[Configuration, ...]:
         """Return those that exist and have entries.
@@ -57,11 +57,11 @@ class Configurations:
         """
         found = []
         for kind in kinds.CONFIGURATIONS:
-            document = await self._access.get(kind, "", self._name)
+            document = await self.access.get(kind, "", self.name)
             entries = (document or {}).get("webhooks") or ()
             if document is not None and entries:
                 version = document["metadata"]["resourceVersion"]
-                found.append(Configuration(kind, self._name, version, tuple(map(_bundle, entries))))
+                found.append(Configuration(kind, self.name, version, tuple(map(_bundle, entries))))
         return tuple(found)
 
     async def write(self, configuration: Configuration, pem: bytes) -> None:
@@ -78,7 +78,7 @@ class Configurations:
             {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": text}
             for index in range(len(configuration.bundles))
         ]
-        await self._access.patch(configuration.kind, "", configuration.name, steps)
+        await self.access.patch(configuration.kind, "", configuration.name, steps)
 
 
 def trusted(configurations: Iterable[Configuration]) -> dict[str, x509.Certificate]:

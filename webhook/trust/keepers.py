@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from muster.certs import expiries, rings, sources
@@ -43,37 +43,28 @@ class Clocks:
     steady: Callable[[], float] = time.monotonic
 
 
+@dataclass(slots=True, eq=False)
 class Keeper:
     """One replica's view of the authorities and of which of them are trusted.
 
-    Args:
+    Attributes:
         secret: the Secret that holds the authorities.
         configurations: the webhook configurations whose bundles decide what is trusted.
         source: receives the authorities to sign with.
         rules: see `Rules`.
         clocks: see `Clocks`.
-
-    Attributes:
         ring: the authorities, empty before the first `look`.
         found: the webhook configurations as last read, None before the first read.
     """
 
-    def __init__(
-        self,
-        secret: secrets.SharedSecret,
-        configurations: bundles.Configurations,
-        source: sources.SharedSource,
-        rules: TrustRules,
-        clocks: Clocks | None = None,
-    ) -> None:
-        self._secret = secret
-        self._configurations = configurations
-        self._source = source
-        self._rules = rules
-        self._clocks = clocks or Clocks()
-        self._since: Mapping[str, float] = {}
-        self.ring = rings.Ring()
-        self.found: tuple[bundles.Configuration, ...] | None = None
+    secret: secrets.SharedSecret
+    configurations: bundles.Configurations
+    source: sources.SharedSource
+    rules: TrustRules
+    clocks: Clocks = field(default_factory=Clocks)
+    _since: Mapping[str, float] = field(default_factory=dict, init=False)
+    ring: rings.Ring = field(default_factory=rings.Ring, init=False)
+    found: tuple[bundles.Configuration, ...] | None = field(default=None, init=False)
 
     async def look(self) -> None:
         """Read Secret and configurations once, write back what the Secret has lost, and update the source.
@@ -85,7 +76,7 @@ class Keeper:
         """
         try:
             self.ring = await self._shared()
-            self.found = await self._configurations.read()
+            self.found = await self.configurations.read()
         finally:
             # Also when the API server is unreachable: certificates in the bundles settle as time passes.
             self._tell()
@@ -96,7 +87,7 @@ class Keeper:
         Raises:
             CertificateError, TransportError: as for `look`; nothing has changed then.
         """
-        self.ring = await self._secret.join(self._rotated(self.ring))
+        self.ring = await self.secret.join(self._rotated(self.ring))
 
     def problem(self) -> str:
         """Return why no API server could accept the served certificate, "" when no reason is known."""
@@ -115,18 +106,18 @@ class Keeper:
         return tuple(dict.fromkeys(bundle for each in self.found or () for bundle in each.bundles))
 
     async def _shared(self) -> rings.Ring:
-        ring = await self._secret.join(self.ring)
-        if any(each.window.covers(self._clocks.wall()) for each in ring.members):
+        ring = await self.secret.join(self.ring)
+        if any(each.window.covers(self.clocks.wall()) for each in ring.members):
             return ring
-        return await self._secret.begin(self._rotated(ring))
+        return await self.secret.begin(self._rotated(ring))
 
     def _rotated(self, ring: rings.Ring) -> rings.Ring:
-        return rings.rotate(ring, self._clocks.wall(), validity=self._rules.validity)
+        return rings.rotate(ring, self.clocks.wall(), validity=self.rules.validity)
 
     def _tell(self) -> None:
         if not self.ring.members:
             return
-        now = self._clocks.steady()
+        now = self.clocks.steady()
         known = bundles.trusted(self.found or ())
         self._since = {fingerprint: self._since.get(fingerprint, now) for fingerprint in known}
-        self._source.update(self.ring, {each: now - since >= self._rules.settle for each, since in self._since.items()})
+        self.source.update(self.ring, {each: now - since >= self.rules.settle for each, since in self._since.items()})

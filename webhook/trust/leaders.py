@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from dataclasses import dataclass, field
 
 from cryptography import x509
 
@@ -25,30 +26,24 @@ GUESTS = 3600.0
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class TrustLeader:
     """The work of the leader.
 
-    Args:
+    Attributes:
         keeper: the keeper of this replica.
         configurations: the webhook configurations whose bundles are written.
         interval: seconds between two looks.
         clocks: the same clocks as the keeper's.
     """
 
-    def __init__(
-        self,
-        keeper: keepers.Keeper,
-        configurations: bundles.Configurations,
-        interval: float,
-        clocks: keepers.Clocks | None = None,
-    ) -> None:
-        self._keeper = keeper
-        self._configurations = configurations
-        self._interval = interval
-        self._clocks = clocks or keepers.Clocks()
-        self._guests: dict[str, float] = {}
-        self._rng = random.Random()  # noqa: S311 - jitter, no secret
-        self._problem = ""
+    keeper: keepers.Keeper
+    configurations: bundles.Configurations
+    interval: float
+    clocks: keepers.Clocks = field(default_factory=keepers.Clocks)
+    _guests: dict[str, float] = field(default_factory=dict, init=False)
+    _rng: random.Random = field(default_factory=random.Random, init=False)
+    _problem: str = field(default="", init=False)
 
     async def run(self) -> None:
         """Work until cancelled; a failure is logged once until it changes, and the work is tried again."""
@@ -59,7 +54,7 @@ class TrustLeader:
                 self._say(str(error))
             else:
                 self._problem = ""
-            await asyncio.sleep(self._interval * self._rng.uniform(0.8, 1.2))
+            await asyncio.sleep(self.interval * self._rng.uniform(0.8, 1.2))
 
     async def look(self) -> None:
         """Look once: rotate when it is time, and write each bundle that is not correct.
@@ -67,19 +62,19 @@ class TrustLeader:
         Raises:
             CertificateError, TransportError: nothing is left half-done; look again.
         """
-        if self._keeper.ring.members and self._keeper.ring.due(self._clocks.wall()):
-            await self._keeper.rotate()
+        if self.keeper.ring.members and self.keeper.ring.due(self.clocks.wall()):
+            await self.keeper.rotate()
             _logger.info("a new authority, to be trusted first and used then", extra={"authorities": self._named()})
-        for configuration in await self._configurations.read():
+        for configuration in await self.configurations.read():
             wanted = pems.certificate_pem(*self._wanted(configuration).values())
-            if self._keeper.ring.members and any(bundle != wanted for bundle in configuration.bundles):
-                await self._configurations.write(configuration, wanted)
+            if self.keeper.ring.members and any(bundle != wanted for bundle in configuration.bundles):
+                await self.configurations.write(configuration, wanted)
                 _logger.info("caBundle written", extra={"object": str(configuration), "authorities": self._named()})
 
     def _wanted(self, configuration: bundles.Configuration) -> dict[str, x509.Certificate]:
         """Return the certificates that a configuration should trust: shared ones, newest first, then others."""
-        ours = {chains.fingerprint(each): each for each in self._keeper.ring.certificates}
-        now, wall = self._clocks.steady(), self._clocks.wall()
+        ours = {chains.fingerprint(each): each for each in self.keeper.ring.certificates}
+        now, wall = self.clocks.steady(), self.clocks.wall()
         for fingerprint, certificate in bundles.trusted([configuration]).items():
             first = self._guests.setdefault(fingerprint, now)
             if fingerprint not in ours and chains.window(certificate).covers(wall) and now - first < GUESTS:
@@ -87,7 +82,7 @@ class TrustLeader:
         return ours
 
     def _named(self) -> list[str]:
-        return [each.certificate.subject.rfc4514_string() for each in self._keeper.ring.members]
+        return [each.certificate.subject.rfc4514_string() for each in self.keeper.ring.members]
 
     def _say(self, problem: str) -> None:
         if problem != self._problem:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from muster.certs import errors, sources
@@ -20,12 +19,6 @@ __all__ = ["Trust"]
 _DEADLINE = 5.0  # seconds for one request to the API server
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Work:
-    candidate: asyncio.Task[None]
-    follower: asyncio.Task[None]
 
 
 class Trust:
@@ -70,25 +63,23 @@ class Trust:
         self._election = leases.Election(access, terms, leases.identity())
         self._lease = lease.name
         self._problem = ""
-        self._work: _Work | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Get the authorities, however long the API server takes, and follow them from then on."""
         while not await self._look():
             await self._pause()
-        self._work = _Work(
+        self._tasks = [
             asyncio.create_task(self._election.hold(self._leader.run), name="certificates' leader"),
             asyncio.create_task(self._follow(), name="certificates' keeper"),
-        )
+        ]
 
     async def stop(self) -> None:
         """Stop following, and release the Lease."""
-        work, self._work = self._work, None
-        if work is not None:
-            tasks = (work.candidate, work.follower)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def problem(self) -> str:
         """Return why the served certificate may not be trusted, "" when no reason is known."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from muster.certs import errors, expiries, rings
@@ -21,28 +22,26 @@ __all__ = ["KEY", "SharedSecret"]
 KEY = "authorities.pem"
 """The key of the Secret's data: certificates, each followed by its private key, the newest first."""
 
-_ATTEMPTS = 8  # a conflict means that another replica made progress; there are few replicas and few changes
 _TYPE = "muster.dev/authorities"
 
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class SharedSecret:
     """The Secret of one installation.
 
-    Args:
+    Attributes:
         access: sends requests to the API server.
-        namespace, name: where the Secret is.
+        namespace: where the Secret is.
+        name: its name.
         clock: returns the wall-clock time.
     """
 
-    def __init__(
-        self, access: writes.Writes, namespace: str, name: str, clock: expiries.Clock = expiries.utc_now
-    ) -> None:
-        self._access = access
-        self._namespace = namespace
-        self._name = name
-        self._clock = clock
+    access: writes.Writes
+    namespace: str
+    name: str
+    clock: expiries.Clock = expiries.utc_now
 
     async def join(self, mine: rings.Ring) -> rings.Ring:
         """Join the Secret's authorities with `mine`, store the result in the Secret, and return it.
@@ -53,18 +52,7 @@ class SharedSecret:
             MaterialError: the Secret is damaged, and `mine` is empty, so that there is nothing to repair it with.
             TransportError: the API server gave no usable answer, or every attempt ended in a conflict.
         """
-        for _ in range(_ATTEMPTS):
-            document = await self._access.get(kinds.SECRET, self._namespace, self._name)
-            stored = self._stored(document, mine)
-            joined = stored.joined(mine, self._clock())
-            if joined.fingerprints == stored.fingerprints:
-                return joined
-            try:
-                await self._write(document, joined)
-            except writes.ConflictError:
-                continue
-            return joined
-        raise self._contended()
+        return await self._stored_after(lambda _: mine, mine)
 
     async def begin(self, fresh: rings.Ring) -> rings.Ring:
         """Return the Secret's authorities; when none of them is valid, store `fresh` and return it.
@@ -72,48 +60,44 @@ class SharedSecret:
         Raises:
             MaterialError, TransportError: as for `join`.
         """
-        for _ in range(_ATTEMPTS):
-            document = await self._access.get(kinds.SECRET, self._namespace, self._name)
-            stored = self._stored(document, rings.Ring())
-            if any(each.window.covers(self._clock()) for each in stored.members):
-                return stored
-            try:
-                await self._write(document, stored.joined(fresh, self._clock()))
-            except writes.ConflictError:
-                continue
-            return stored.joined(fresh, self._clock())
-        raise self._contended()
 
-    def _contended(self) -> writes.ConflictError:
-        return writes.ConflictError(
-            409, f"Secret {self._namespace}/{self._name} changes faster than it can be read and written"
-        )
+        def added(stored: rings.Ring) -> rings.Ring:
+            is_usable = any(each.window.covers(self.clock()) for each in stored.members)
+            return rings.Ring() if is_usable else fresh
+
+        return await self._stored_after(added, rings.Ring())
+
+    async def _stored_after(self, added: Callable[[rings.Ring], rings.Ring], mine: rings.Ring) -> rings.Ring:
+        """Join the Secret's authorities with those that `added` returns for them; return the result."""
+        joined = mine
+
+        async def changed(document: dict[str, Any] | None) -> dict[str, Any] | None:
+            nonlocal joined
+            stored = self._stored(document, mine)
+            joined = stored.joined(added(stored), self.clock())
+            return None if joined.fingerprints == stored.fingerprints else self._document(document, joined)
+
+        await self.access.swap(kinds.SECRET, self.namespace, self.name, changed)
+        return joined
 
     def _stored(self, document: Mapping[str, Any] | None, mine: rings.Ring) -> rings.Ring:
         """Return the ring in a Secret; a damaged one counts as empty when this replica's ring can replace it."""
         if document is None:
             return rings.Ring()
-        origin = f"Secret {self._namespace}/{self._name}, key {KEY}"
+        origin = f"Secret {self.namespace}/{self.name}, key {KEY}"
         try:
-            return rings.parse(_decoded(document, origin), origin, self._clock())
+            return rings.parse(_decoded(document, origin), origin, self.clock())
         except errors.MaterialError as error:
             if not mine.members:
                 raise
             _logger.warning("the shared authorities are damaged and written again", extra=error.facts())
             return rings.Ring()
 
-    async def _write(self, document: Mapping[str, Any] | None, ring: rings.Ring) -> None:
-        data = {KEY: base64.b64encode(ring.pem()).decode()}
-        if document is not None:
-            await self._access.replace(kinds.SECRET, {**document, "data": {**(document.get("data") or {}), **data}})
-            return
-        metadata = {
-            "name": self._name,
-            "namespace": self._namespace,
-            "labels": {"app.kubernetes.io/name": "muster", "app.kubernetes.io/managed-by": "muster"},
-        }
-        made = {"apiVersion": "v1", "kind": "Secret", "type": _TYPE, "metadata": metadata, "data": data}
-        await self._access.create(kinds.SECRET, made)
+    def _document(self, present: dict[str, Any] | None, ring: rings.Ring) -> dict[str, Any]:
+        labels = {"app.kubernetes.io/name": "muster", kinds.MANAGED_LABEL: kinds.MANAGER}
+        metadata = {"name": self.name, "namespace": self.namespace, "labels": labels}
+        document = present or {"apiVersion": "v1", "kind": "Secret", "type": _TYPE, "metadata": metadata}
+        return {**document, "data": {**(document.get("data") or {}), KEY: base64.b64encode(ring.pem()).decode()}}
 
 
 def _decoded(document: Mapping[str, Any], origin: str) -> bytes:

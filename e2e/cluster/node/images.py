@@ -28,7 +28,7 @@ _PROBE_PROGRAM = REPOSITORY / "e2e" / "images" / "probe" / "probe.py"
 _LAUNCHERS = ("torchrun", "tune", "trl", "accelerate", "vllm", "probe")
 _MUSTER_SOURCES = (
     ".dockerignore", "images/webhook", "requirements/run.txt", "pyproject.toml", "README.md", "LICENSE",
-    "muster", "webhook", "strategies", "certs", "audit", "kube", "manifests/runtimes",
+    "muster", "webhook", "strategies", "certs", "audit", "front", "kube", "manifests/runtimes",
 )  # fmt: skip
 _KEPT = 3
 

@@ -11,8 +11,9 @@ processed log-probabilities its importance ratio is biased, and it only warns (t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+
+from msgspec import structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import paths, pods
@@ -47,7 +48,7 @@ def address(pair: Pair, changes: Changes) -> None:
     for word, rule, reason in _wishes(pair):
         command, args = _with(site, word, behind)
         site.write(changes, command, args, rule=rule, reason=reason)
-        site = dataclasses.replace(site, command=command, args=args)
+        site = structs.replace(site, command=command, args=args)
 
 
 def _with(site: Site, word: str, behind: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -168,7 +169,7 @@ def _adapters(pair: Pair) -> Iterator[_Flag]:
 
 
 def _tensor_parallel_size(pair: Pair, server: Server) -> int | None:
-    others = topologies.sees_others(pair.sampler.place.raw)
+    others = topologies.sees_others(pair.sampler.place.container)
     gpus = topologies.visible(role_resources.count_devices(pair), server.env, others=others)
     trained = pair.training.text("model_name_or_path")
     if trained and not server.model and not server.parsed.positionals:  # its heads limit the size
@@ -185,9 +186,9 @@ def completed(pair: Pair) -> Server | None:
 def _completed(pair: Pair) -> Server | None:
     sampler = pair.sampler
     for each in role_pairs.asking(pair):
-        words = [word for flag, _ in _list_flags(dataclasses.replace(each, sampler=sampler)) for word in flag]
+        words = [word for flag, _ in _list_flags(structs.replace(each, sampler=sampler)) for word in flag]
         if words and sampler.server is not None:
-            sampler = dataclasses.replace(sampler, server=vllm_servers.extended(sampler.server, words))
+            sampler = structs.replace(sampler, server=vllm_servers.extended(sampler.server, words))
     return sampler.server
 
 

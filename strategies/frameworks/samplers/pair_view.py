@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
 
 from muster.strategies.documents.findings import Finding, beginning
 from muster.strategies.frameworks.samplers import pair_additions, role_resources, sent_weights
@@ -42,8 +43,7 @@ def _rows() -> Rows:
     return Rows(resources.files(__package__).joinpath("pair_rows.toml").read_text(encoding="utf-8"))
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(Struct, frozen=True):
     pair: Pair
     serving: ServeView | None
 

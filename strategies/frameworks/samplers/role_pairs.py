@@ -7,11 +7,13 @@ reward model beside the training is none. For a TrainJob, the JobSet that Traine
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding, model, names, pods
 from muster.strategies.documents.findings import Finding
@@ -43,8 +45,7 @@ _MOST = 16
 _Found = TypeVar("_Found")
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A training and its sampler.
 
     Attributes:
@@ -134,7 +135,7 @@ class Pair:
         shown = "" if finding.value is None else f"{finding.value!r}: "
         name = self.job.runtime.name if self.job.runtime else None
         message = f"in this runtime, {where}: {shown}{finding.message}"
-        return replace(finding, field="spec.runtimeRef.name", value=name, message=message)
+        return dataclasses.replace(finding, field="spec.runtimeRef.name", value=name, message=message)
 
 
 @once

@@ -7,7 +7,8 @@ the same folder of one volume.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.strategies.claims import plans
 from muster.strategies.claims.plans import ClaimPlan
@@ -62,8 +63,7 @@ def _claims(place: Place) -> set[str]:
     return {each.resource_claim_name for each in place.pod.resource_claims if each.name in used} - {""}
 
 
-@dataclass(frozen=True, slots=True)
-class _Mount:
+class _Mount(Struct, frozen=True):
     path: str
     source: tuple[str, str]
     below: str

@@ -7,7 +7,7 @@ A program of the user's own reads whatever flags it likes, so that nothing is kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from muster.strategies.frameworks.trl import flags, invocations, parsing
 from muster.strategies.frameworks.trl.invocations import Invocation
@@ -23,8 +23,7 @@ _URLS = ("vllm_server_base_url", "vllm_server_host")
 _COMPUTED = {"bf16": "bfloat16", "fp16": "float16"}
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
+class Training(Struct, frozen=True):
     """The training of a job.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct, structs
 
 from muster.strategies.documents import model, names, pods
 from muster.strategies.documents.paths import Path
@@ -27,8 +27,7 @@ _SUPERVISOR = "muster_weights.sampler.supervise"
 """A program of our images that runs the server behind it, and ends with 1 where that ends by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """A replicated job that may be the sampler of a training.
 
     Attributes:
@@ -85,8 +84,7 @@ def read(document: Mapping[str, Any], job_path: Path, job: model.ReplicatedJob, 
     asked = askings.of_job(job) or frozenset()
     place = pods.place(document, job_path, containers.choose(job.pod, identify, serves=True, asked=asked) or 0)
     own = place.container
-    env = tuple(place.raw.get("env") or ())
-    site = Site(own.command or (), own.args or (), bool(own.command), place.path, document, env)
+    site = Site(own.command or (), own.args or (), bool(own.command), place.path, document, own.env)
     labelled = role(job) == "sampler"
     server, bare, trls = _server(site, own.image)
     return Serving(place, site, server, bare, trls, labelled) if labelled or server else None
@@ -95,7 +93,7 @@ def read(document: Mapping[str, Any], job_path: Path, job: model.ReplicatedJob, 
 def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:
     """Return the one server that a container starts, whether it is bare, and whether TRL's command starts it."""
     if site.launch.module and site.launch.target == _SUPERVISOR:
-        site = dataclasses.replace(site, command=site.launch.rest, args=())
+        site = structs.replace(site, command=site.launch.rest, args=())
     if site.command or "vllm" in image.rpartition("/")[2]:
         bare = vllm_servers.implied(site)
         if bare is not None:

@@ -16,8 +16,9 @@ sends them by files (`images/weights`), so that nothing but the folder for these
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import names
 from muster.strategies.documents.pods import Place
@@ -114,8 +115,7 @@ _DIGITS = 6
 _TRUE = frozenset({"true", "1", "yes", "y", "t", ""})
 
 
-@dataclass(frozen=True, slots=True)
-class Adapters:
+class Adapters(Struct, frozen=True):
     """What is known of the adapters that a training hands to its sampler.
 
     Attributes:

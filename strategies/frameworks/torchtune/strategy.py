@@ -6,8 +6,10 @@ decides, so a job without a command gets the same launch, and the dataset that t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents.findings import Finding, Severity, error, warning
@@ -58,7 +60,7 @@ class TorchTuneStrategy(TorchFamily):
             if finding.severity is Severity.ERROR:
                 mine = finding.value in own
                 field = f"spec.trainer.args[{own.index(finding.value)}]" if mine else "spec.runtimeRef.name"
-                yield replace(finding, field=field)
+                yield dataclasses.replace(finding, field=field)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Refuse what Trainer refuses for `tune run`, in every job whose launch Muster completes."""

@@ -9,7 +9,9 @@ values of the same author cannot be told apart, so they are refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.strategies.documents.findings import Finding, beginning, error, warning
 from muster.strategies.frameworks.authors import Authors
@@ -29,8 +31,7 @@ _SHOWN = 40
 _NAMED = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """A site in which nothing of the runtime stands against the job's own words.
 
     Attributes:

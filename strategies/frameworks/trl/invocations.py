@@ -10,8 +10,10 @@ own program, for which `read` returns None; `within` reads a training in it for 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.strategies.documents import names
 from muster.strategies.frameworks.trl import flags
@@ -46,8 +48,7 @@ class Form(Enum):
     ACCELERATE = "accelerate launch of trl.scripts.<method>"
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """One TRL training.
 
     Attributes:

@@ -18,7 +18,8 @@ that of all nodes together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import beginning
@@ -51,8 +52,7 @@ _SINGLE = "single_gpu"
 _LONG = 10
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchPlan:
+class LaunchPlan(Struct, frozen=True):
     """A new command line and its reason.
 
     Attributes:
@@ -72,8 +72,7 @@ class LaunchPlan:
     caveat: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """No launch of this job would be right; `message` says why and what to do."""
 
     message: str

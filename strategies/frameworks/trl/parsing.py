@@ -12,8 +12,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from muster.strategies.frameworks.flag_tables import Fault, Flags, FlagSpec, Nargs
 from muster.strategies.frameworks.trl import flags
@@ -29,8 +30,7 @@ _TRUTH = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(("n
 _NUMBERS = {"int": (int, "a whole number"), "float": (float, "a number")}
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """One place at which a flag is given.
 
     Attributes:
@@ -44,8 +44,7 @@ class Given:
     value: Value | None
 
 
-@dataclass(slots=True)
-class ParsedArgs:
+class ParsedArgs(Struct):
     """A command line of one training method. An index always counts in the arguments as they were given.
 
     Attributes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import model, names
@@ -63,7 +65,7 @@ class TRLStrategy(TorchFamily):
         field = f"{site.place}.{'command' if site.command else 'args'}"
         for finding in counts.check_counts(later):
             if finding.severity is Severity.ERROR:
-                yield replace(finding, field=field)
+                yield dataclasses.replace(finding, field=field)
         said = {(each.field, each.message) for each in meetings.check_meetings(job)}
         for finding in meetings.check_meetings(later):
             if finding.severity is Severity.ERROR and (finding.field, finding.message) not in said:
@@ -115,7 +117,7 @@ def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
             yield report(f"{site.place}.command", f"trl {found.method}", f"{message}: {_CURE}", rule="trl/launch")
         for finding in validation.check_within(found, site, around):
             doubtful = finding.severity is Severity.ERROR and not launch.certain
-            yield replace(finding, severity=Severity.WARNING) if doubtful else finding
+            yield dataclasses.replace(finding, severity=Severity.WARNING) if doubtful else finding
 
 
 def _settle(job: Job, changes: Changes) -> sites.Site | None:

@@ -11,10 +11,13 @@ read-only, whatever `readOnly` says ("Volumes"). `trl vllm-serve` hands its size
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.strategies.documents import loose, model, mounts
 from muster.strategies.documents.findings import Finding, Severity, error, warning
@@ -47,8 +50,7 @@ _BY_VERSION = frozenset(
 """Rules that hold for the version of TRL from which the flags were read, but perhaps not for another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True):
     """What the checks know beside the arguments.
 
     Attributes:
@@ -71,7 +73,7 @@ def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, around: Cir
     settings = TrainingSettings(found, parsed, site, _facts(found, parsed, around), around.ranks)
     for finding in _found(found, parsed, settings):
         doubtful = around.own_image and finding.rule in _BY_VERSION and finding.severity is Severity.ERROR
-        yield replace(finding, severity=Severity.WARNING) if doubtful else finding
+        yield dataclasses.replace(finding, severity=Severity.WARNING) if doubtful else finding
 
 
 def check_within(found: Invocation, site: Site, around: Circumstances) -> Iterator[Finding]:
@@ -119,7 +121,7 @@ def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: TrainingSe
     for index, token in parsed.unknown[_TOLD : _TOLD + 1]:
         others = len(parsed.unknown) - _TOLD
         message = f"is the first of {others} more words that are not flags of {found.called}; remove them"
-        yield replace(error(where.token(index), token, message, rule="trl/unknown-flag"), stands_for=others)
+        yield dataclasses.replace(error(where.token(index), token, message, rule="trl/unknown-flag"), stands_for=others)
     for fault in parsed.faults:
         message = f"{found.called} would not start: this argument {fault.reason}"
         yield error(where.token(fault.index), fault.token, message, rule="trl/arguments")

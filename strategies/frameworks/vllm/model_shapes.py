@@ -14,8 +14,9 @@ from __future__ import annotations
 import functools
 import json
 import re
-from dataclasses import dataclass
 from importlib import resources
+
+from msgspec import Struct
 
 __all__ = ["Shape", "find"]
 
@@ -23,8 +24,7 @@ _LONGEST = 128
 _TUNED = r"(?:-(?:instruct|chat|it|hf|awq|fp8|bnb-4bit|gptq-int[48]|v0\.[123]))*"
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """What is known of a model.
 
     Attributes:

@@ -12,7 +12,9 @@ import functools
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.strategies.documents.findings import beginning
 from muster.strategies.frameworks.flag_tables import Fault, FlagSpec, Nargs
@@ -93,8 +95,7 @@ _WANTED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """One place where a flag is given.
 
     Attributes:
@@ -110,8 +111,7 @@ class Given:
     value: str
 
 
-@dataclass(slots=True)
-class Parsed:
+class Parsed(Struct):
     """A command line of vLLM's server. An index always counts in the arguments as they were given.
 
     Attributes:

@@ -7,11 +7,11 @@ that Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.frameworks.flag_tables import NEAR
@@ -49,7 +49,7 @@ def check(server: Server, site: Site, around: Circumstances) -> Iterator[Finding
     for finding in itertools.chain(found, _unnamed(view)):
         doubtful = not around.alone or (around.own_image and finding.rule == "vllm/arguments")
         lower = doubtful and finding.severity is Severity.ERROR
-        yield replace(finding, severity=Severity.WARNING) if lower else finding
+        yield dataclasses.replace(finding, severity=Severity.WARNING) if lower else finding
 
 
 # --- the command line -------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def _unknown(view: ServeView) -> Iterator[Finding]:
         message = f"is the first of {others} more words that are not flags of vllm serve; remove them"
         find = warning if foreign else error
         found = find(view.token(index), shortened(token), message, rule="vllm/unknown-flag")
-        yield replace(found, stands_for=others)
+        yield dataclasses.replace(found, stands_for=others)
 
 
 def _strays(view: ServeView) -> Iterator[Finding]:

@@ -7,7 +7,8 @@ is as vLLM's parser types it. A flag or variable with a part that only the pod k
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from muster.strategies.frameworks.authors import Authors
 from muster.strategies.frameworks.vllm import gpu_shares, model_shapes, serve_arguments, vllm_flags
@@ -25,8 +26,7 @@ _CHANGING = frozenset({"hf-overrides", "hf-config-path", "rope-scaling", "rope-t
 """Flags that change the configuration of a model, or where it is read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True):
     """What the checks know beside the flags.
 
     Attributes:
@@ -56,8 +56,7 @@ class Circumstances:
     shared_memory: float | None = None
 
 
-@dataclass(slots=True)
-class ServeView:
+class ServeView(Struct):
     """One server at one place.
 
     Attributes:
@@ -69,8 +68,8 @@ class ServeView:
     server: Server
     site: Site
     around: Circumstances
-    _begin: int = field(init=False)
-    _bare: bool = field(init=False)
+    _begin: int = 0
+    _bare: bool = False
 
     def __post_init__(self) -> None:
         """Find where the server's own words begin: for a bare launch, they are the last words of its command line."""

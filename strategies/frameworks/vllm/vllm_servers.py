@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.strategies.frameworks.vllm import serve_arguments
 from muster.strategies.launches.expansions import resolve_own
@@ -51,8 +53,7 @@ class Form(Enum):
     GRPC = "python -m vllm.entrypoints.grpc_server"
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """One server.
 
     Attributes:

@@ -191,7 +191,7 @@ async def test_an_answer_without_a_user_lets_nobody_in(user):
         def _status(self, _body):
             return {"authenticated": True, "user": user, "allowed": True}
 
-    assert await gates.Gate(callers.Callers(Odd()), RIGHT).judge(bearer("good")) == "unknown"
+    assert await gates.Gate(callers.Callers(Odd()), RIGHT).judge(bearer("good")) in {"unknown", "unanswered"}
 
 
 async def test_no_token_is_logged_or_kept(gate, cluster, caplog):

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import compression_utils
 
 from muster.audit import chain, log_files, queries
-from muster.webhook.listening.connections import Limits
+from muster.front.connections import Limits
 from muster.webhook.pages import log_scan, page_server, side_by_side
 from muster.webhook.pages.log_places import Shelf
 from tests.support import waits

@@ -98,7 +98,7 @@ def test_lines_without_a_record_stand_where_they_are_and_can_be_asked_for(writte
     shelf = Shelf([path])
     problems = [
         "an incomplete record",
-        "not a record of muster.dev/audit/v1: schema: 1 is not one of muster.dev/audit/v1",
+        "not a record of muster.dev/audit/v1: schema: 1 is not a string",
         "not an audit record: it is not JSON",
     ]
     assert uids(log_scan.scan(shelf, ANY)) == [problems[0], "a2", "a1", problems[1], problems[2], "a0"]

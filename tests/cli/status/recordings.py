@@ -7,10 +7,11 @@ of the containers of `crashes`, `pulls`, `fails`, `finishes` and `smaller` were 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import datetime
 import json
 from pathlib import Path
+
+from msgspec import structs
 
 from muster.webhook.cli.observed import Observed
 
@@ -27,7 +28,7 @@ def gathered(name, **changes):
     """What a cluster has about a job."""
     found = documents(name)
     now = datetime.datetime.fromisoformat(found.pop("now"))
-    return dataclasses.replace(Observed("recorded", name, now, **found), **changes)
+    return structs.replace(Observed("recorded", name, now, **found), **changes)
 
 
 def container(found, state, last=None, restarts=0):
@@ -35,7 +36,7 @@ def container(found, state, last=None, restarts=0):
     pod = copy.deepcopy(found.pods[0])
     one = {"name": "node", "image": "e2e/none:1", "restartCount": restarts, "state": state, "lastState": last or {}}
     pod["status"] = {"phase": "Pending", "conditions": [], "containerStatuses": [one]}
-    return dataclasses.replace(found, pods=[pod])
+    return structs.replace(found, pods=[pod])
 
 
 def event(reason, message, kind="TrainJob", name="job", type="Warning"):  # noqa: A002  # as in Kubernetes

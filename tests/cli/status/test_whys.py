@@ -7,6 +7,7 @@ import dataclasses
 import json
 
 import pytest
+from msgspec import structs
 
 from muster.strategies.platform.seats import Seat, format_seats
 from muster.webhook.cli import diagnosis, job_status
@@ -66,13 +67,13 @@ def conditioned(found, kind, reason, message):
     """The same job, of whose TrainJob a condition is true."""
     job = copy.deepcopy(found.trainjob)
     job["status"] = {"conditions": [{"type": kind, "status": "True", "reason": reason, "message": message}]}
-    return dataclasses.replace(found, trainjob=job)
+    return structs.replace(found, trainjob=job)
 
 
 def edited(found, member, **metadata):
     document = copy.deepcopy(getattr(found, member))
     document["metadata"] |= metadata
-    return dataclasses.replace(found, **{member: document})
+    return structs.replace(found, **{member: document})
 
 
 def gated(uid="u1", **held):
@@ -91,7 +92,7 @@ def gated(uid="u1", **held):
             "annotations": {"muster.dev/seats": format_seats(seats)},
         }
     }
-    return dataclasses.replace(found, pods=[pod], claims=[claim])
+    return structs.replace(found, pods=[pod], claims=[claim])
 
 
 def kept(found, said):

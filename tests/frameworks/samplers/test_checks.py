@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
+from msgspec import structs
 
 from muster.strategies.frameworks.samplers.sampled_strategy import SampledTRLStrategy
 from muster.strategies.platform.profiles import Profile
@@ -432,7 +432,7 @@ def _with_profiles(node, serving):
         "slot": Profile("slot", "gpu.example.com", sharing="shared", max_sessions=4),
         "whole": Profile("whole", "gpu.example.com"),
     }
-    job = dataclasses.replace(job_of(grpo(), governing), supply=Supply(profiles=profiles))
+    job = structs.replace(job_of(grpo(), governing), supply=Supply(profiles=profiles))
     strategy = SampledTRLStrategy()
     strategy.enforce_command(job, job.changes)
     return [(each.severity.value, each.rule) for each in strategy.validate(job)]

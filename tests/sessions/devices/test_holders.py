@@ -25,7 +25,7 @@ from muster.sessions.devices.lease import (
 )
 from muster.sessions.nodes import notices
 from muster.strategies.documents import names
-from muster.webhook.controllers.holdings import Holding, parse_holding
+from muster.webhook.controllers.surveys import Holding, parse_holding
 
 ENGINES = {name: Engine(name, name[0]) for name in ("a.trainer", "a.sampler", "b.trainer")}
 FREE = Measured(frozenset())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 
 from aiohttp import web
 
-from muster.sessions.gateway.connections import BUSY, Busy, Served, busy, served
+from muster.front.connections import Limits
+from muster.front.listeners import Front
+from muster.sessions.gateway.connections import counted
 
-LIMIT = 4
+LIMIT = 16
 ASKED = b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
@@ -27,20 +28,18 @@ async def serving():
     async def quick(_):
         return web.Response(text="quick")
 
-    app = web.Application(middlewares=[busy])
-    app[BUSY] = Busy()
+    app = web.Application(middlewares=[counted])
     app.router.add_get("/slow", slow)
     app.router.add_get("/quick", quick)
     runner = web.AppRunner(app)
     await runner.setup()
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = await served(runner, listening, Served(app[BUSY], LIMIT))
-    address = listening.getsockname()
+    front = Front(runner.server, 1.0, Limits(connections=LIMIT))
+    address = "127.0.0.1", await front.open("127.0.0.1", 0, None)
     try:
         yield address, go, begun
     finally:
         go.set()
-        server.close()
+        await front.close()
         await runner.cleanup()
 
 

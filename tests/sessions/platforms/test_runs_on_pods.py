@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 from aiohttp import web
 
+from muster.front.listeners import Front
 from muster.kube.authentication import of_account
 from muster.sessions.gateway import app
+from muster.sessions.gateway.connections import LIMITS
 from muster.sessions.gateway.state import MANAGER
 from muster.sessions.platforms.manifests import Settings, Volume
 from muster.sessions.runs import tenants
@@ -36,18 +38,18 @@ class Gateway:
         pods = OnPods(settings, of_account(cluster.url, folder))
         root.mkdir()
         self.app = app.app(Config(root, self.base, str(self.base), 512, pods=pods, **engines))
-        self._runner = web.AppRunner(self.app, access_log=None, auto_decompress=False)
+        self._runner = web.AppRunner(self.app)
 
     async def __aenter__(self):
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
+        self._front = Front(self._runner.server, 60.0, LIMITS)
+        port = await self._front.open("127.0.0.1", 0, None)
         journal = self.app[MANAGER].context.journal
         key = await tenants.create(journal, "team-a", time.time(), tenants.checked(",".join(tenants.SCOPES)), None)
-        url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
-        return SimpleNamespace(url=url, key=key.secret, base=self.base)
+        return SimpleNamespace(url=f"http://127.0.0.1:{port}", key=key.secret, base=self.base)
 
     async def __aexit__(self, *_):
+        await self._front.close()
         await self._runner.cleanup()
 
 

@@ -7,8 +7,9 @@ reported together with the findings.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
+
+from msgspec import structs
 
 from muster.webhook.cli import cases, explanations, problems, rule_selection, unjudged
 from muster.webhook.cli.findings_report import Report
@@ -32,9 +33,9 @@ def run(args: argparse.Namespace) -> int:
     selection = rule_selection.select(args.select, args.ignore, setup.policy.registry)
     decided = []
     for case in found:
-        shown = dataclasses.replace(case, selection=selection)
+        shown = structs.replace(case, selection=selection)
         if cases.is_job(case.source):
-            decided.append(dataclasses.replace(shown, ending=explanations.ending(shown, setup)))
+            decided.append(structs.replace(shown, ending=explanations.ending(shown, setup)))
         elif case.findings:
             decided.append(shown)
     report = Report(decided, unjudged.find(setup.sources, decided), setup, args.strict, args.strict_open)

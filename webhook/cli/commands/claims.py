@@ -8,8 +8,9 @@ import datetime
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec import to_builtins
 
 from muster.kube import clients, transports
 from muster.strategies.frameworks import builtin
@@ -18,7 +19,7 @@ from muster.webhook import configs
 from muster.webhook.cli import observed, problems, terminal
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.controllers import surveys
-from muster.webhook.controllers.holdings import Holding
+from muster.webhook.controllers.surveys import Holding
 from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run"]
@@ -38,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     except (transports.TransportError, TimeoutError) as error:
         raise CommandError(f"the cluster cannot be read: {str(error) or 'no answer in time'}") from error
     if args.output == "json":
-        offered = {name: asdict(each) for name, each in profiles.items()}
-        print(jsons.dump({"schema": problems.schema("claims"), "profiles": offered, **asdict(survey)}))
+        offered = {name: to_builtins(each) for name, each in profiles.items()}
+        print(jsons.dump({"schema": problems.schema("claims"), "profiles": offered, **to_builtins(survey)}))
     else:
         for line in _lines(profiles, survey, datetime.datetime.now(datetime.UTC)):
             print(line)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.webhook import kubeyaml
 from muster.webhook.cli import cases, findings_report, migrations, problems, terminal
@@ -19,8 +20,7 @@ from muster.webhook.kubeyaml.sources import Input, Source
 __all__ = ["run"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
+class _Output(Struct, frozen=True):
     """What became of one document: `migrated` is None for one that stays, `failure` says why one has no TrainJob."""
 
     source: Source

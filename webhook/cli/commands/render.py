@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import loose
 from muster.strategies.trainer import predictions
@@ -20,8 +21,7 @@ __all__ = ["run"]
 _ANNOTATION = "muster.dev/predicted"
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
+class _Output(Struct, frozen=True):
     """One document of the output; `case` is None for one that is not a job."""
 
     document: Mapping[str, Any]

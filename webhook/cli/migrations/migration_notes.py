@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 __all__ = [
     "Migrated",
@@ -36,8 +37,7 @@ class Unmigrated(Exception):  # noqa: N818  # a document that stays as it is, no
     """A document that has no TrainJob; the message names the field and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """One sentence about a member.
 
     Attributes:
@@ -53,8 +53,7 @@ class Note:
     to: str = ""
 
 
-@dataclass(slots=True)
-class Migrated:
+class Migrated(Struct):
     """The documents that stand for one source document, a runtime before its TrainJob."""
 
     documents: list[dict[str, Any]]

@@ -10,9 +10,10 @@ same as the operator to XGBoost and JAX by variables of other names, so the old 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import decoding, model, names
 from muster.strategies.platform import devices
@@ -256,8 +257,7 @@ def _judge_clean(document: Mapping[str, Any], notes: Notes, *, is_v1: bool) -> N
 _RANK = "TF_TASK_INDEX"
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """What the jobs of one framework have in common.
 
     Attributes:

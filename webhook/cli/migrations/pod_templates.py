@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from muster.strategies.documents import quantities
 from muster.webhook.cli.migrations import migration_notes
@@ -28,8 +29,7 @@ _PROGRAM = ("image", "command", "args")
 _ALL = "a TrainJob's nodes all run the same pod"
 
 
-@dataclass(slots=True)
-class Replica:
+class Replica(Struct):
     """One entry of `pytorchReplicaSpecs` and its like.
 
     Attributes:

@@ -12,8 +12,9 @@ import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from muster.strategies.documents import names, overrides
 from muster.webhook import kubeyaml
@@ -51,8 +52,7 @@ _RETRIES = "Without a backoffLimit the operator tried again without end; the Job
 _PERMANENT = range(1, 128)  # exit codes after which ExitCode gives up (training-operator pkg/util/train)
 
 
-@dataclass(slots=True)
-class Policies:
+class Policies(Struct):
     """What `runPolicy` says, for the TrainJob and for its runtime."""
 
     spec: dict[str, Any] = field(default_factory=dict)
@@ -62,8 +62,7 @@ class Policies:
     priority: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Framework:
+class Framework(Struct, frozen=True):
     """What a runtime says about its framework.
 
     Attributes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from muster.strategies.documents.findings import Severity
 from muster.webhook import kubeyaml
@@ -183,8 +184,7 @@ JOB, OLD, EXPECTATION, SETTINGS_FILE = "job.yaml", "old.yaml", "expected.yaml", 
 """The files of a case; only the first two of a JobSet or TrainJob are Kubernetes objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What a case is decided with.
 
     Attributes:

@@ -8,9 +8,10 @@ texts of messages may change with the next release. Muster's own bookkeeping (`m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
 
 from muster.audit.record_schema import BOOKKEEPING
 from muster.strategies.changes.changes import Change
@@ -149,8 +150,7 @@ def _same(first: Any, second: Any) -> bool:
 Result = Literal["passed", "failed", "updated", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """What came of one case.
 
     Attributes:

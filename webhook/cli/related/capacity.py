@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from muster.strategies.checks import volume_checks
 from muster.strategies.documents import loose, pods, quantities
@@ -166,7 +166,7 @@ def _covered(spec: Mapping[str, Any]) -> Mapping[str, Fraction | None]:
     return found
 
 
-_GANG_MEMBERS = {
+_GANG_MEMBERS: Mapping[str, tuple[Literal["labels", "annotations"], str]] = {
     "scheduling.x-k8s.io": ("labels", "scheduling.x-k8s.io/pod-group"),
     "scheduling.volcano.sh": ("annotations", "scheduling.k8s.io/group-name"),
 }

@@ -6,8 +6,9 @@ On a TrainJob, `spec.trainer` replaces the command and the arguments of the trai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding
@@ -22,8 +23,7 @@ __all__ = ["Held", "containers", "volumes"]
 _MEMBERS = ("initContainers", "containers")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class Held(Struct, frozen=True, eq=False):
     """A container of a job.
 
     Attributes:

@@ -10,8 +10,9 @@ import copy
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import paths
@@ -33,8 +34,7 @@ _OPTIONS = {"errexit": ("-e",), "pipefail": ("-o", "pipefail")}
 Decide = Callable[[Mapping[str, Any]], Iterable[Finding]]
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What the ConfigMaps of the input tell about a job.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.documents.paths import Path
 from muster.webhook.cli.related import held_containers
@@ -24,8 +25,7 @@ Payload = Mapping[str, str | None]
 """The keys of an object, with their texts; None for what is not a text, or is encoded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A file of a container.
 
     Attributes:

@@ -6,8 +6,9 @@ import difflib
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypedDict, cast
+
+from msgspec import Struct, field
 
 from muster.strategies import upstream
 from muster.strategies.documents.findings import Finding, error
@@ -34,8 +35,7 @@ _LIMITS = (
 )
 
 
-@dataclass(slots=True)
-class Shape:
+class Shape(Struct):
     """What a value may be.
 
     Attributes:
@@ -62,8 +62,7 @@ class Shape:
     is_leaf: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind that the definitions serve.
 
     Attributes:

@@ -6,17 +6,17 @@ for what it writes, and a comment in it otherwise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import resources
 from string import Template
+
+from msgspec import Struct
 
 __all__ = ["Wish", "text"]
 
 _MARK = "#volume|"
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What a starter is written for.
 
     Attributes:

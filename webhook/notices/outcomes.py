@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from muster.audit.record_schema import BOOKKEEPING, Record, RecordedChange, RecordedFinding
+from muster.audit.record_schema import BOOKKEEPING, Record, RecordedChange, RecordedFinding, job_name
 from muster.strategies.documents import names
 
 __all__ = ["SOURCE", "WEIGHTS", "Result", "Said", "Subject", "said", "subject", "weight"]
@@ -23,7 +23,6 @@ SOURCE = "muster"
 WEIGHTS = range(3)
 """The weights of a record: it reports nothing, a correction or a problem."""
 
-_API_VERSIONS = {"TrainJob": names.TRAINER_API_VERSION, "JobSet": names.JOBSET_API_VERSION}
 _SEVERITIES = {"pass": "info", "fail": "high", "warn": "medium", "error": "high"}
 _RESULTS = 16  # results of one decision
 _FIELDS = 3  # fields in a message
@@ -61,9 +60,7 @@ class Said:
 
 def subject(record: Record) -> Subject:
     """Return the job that a record is about; a job without a name yet is called by its generateName and a star."""
-    about = record["object"]
-    name = about["name"] or f"{about.get('generateName', '')}*"
-    return Subject(about["kind"], name[:_NAME], record["phase"])
+    return Subject(record["object"]["kind"], job_name(record)[:_NAME], record["phase"])
 
 
 def weight(record: Record) -> int:
@@ -138,7 +135,7 @@ def _result(record: Record, outcome: str, rule: str, fields: Sequence[str], mess
         "scored": outcome != "warn",
         "resources": [
             {
-                "apiVersion": _API_VERSIONS.get(about.kind, ""),
+                "apiVersion": names.API_VERSIONS.get(about.kind, ""),
                 "kind": about.kind,
                 "namespace": namespace,
                 "name": about.name,

@@ -19,8 +19,8 @@ from typing import Any
 import orjson
 
 from muster.webhook.cluster import kinds, served
-from muster.webhook.notices.reports import outcomes
-from muster.webhook.notices.reports.outcomes import Result, Said, Subject
+from muster.webhook.notices import outcomes
+from muster.webhook.notices.outcomes import Result, Said, Subject
 
 __all__ = ["FORMATS", "NAME", "OUTCOMES", "Format", "Limits", "folded", "is_ours", "rendered", "summary"]
 

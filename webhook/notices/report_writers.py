@@ -17,20 +17,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from muster.audit.record_schema import Record
 from muster.kube import transports
 from muster.webhook import backoffs
 from muster.webhook.cluster import writes
-from muster.webhook.notices.reports import outcomes, report_objects
-from muster.webhook.notices.reports.outcomes import Subject
-from muster.webhook.notices.reports.report_objects import Format
+from muster.webhook.notices import outcomes, report_objects
+from muster.webhook.notices.outcomes import Subject
+from muster.webhook.notices.report_objects import Format
 
 __all__ = ["Pending", "ReportPace", "Reports"]
 
 _logger = logging.getLogger(__name__)
 _REMEMBERED = 4096
-_TRIES = 4  # writes that may conflict with other replicas
 _LAST = 2.0  # seconds to write what waits when the service ends
 _HOPELESS = frozenset({400, 413, 422})
 
@@ -240,32 +240,21 @@ class Reports:
         return "Muster tries again" if not _is_hopeless(error) else "the decisions are in the audit log"
 
     async def _write(self, namespace: str, records: list[Record]) -> None:
+        """Put decisions into a report; a report that would be empty is not created."""
         fresh = [outcomes.said(record) for record in records]
-        for last in (*[False] * (_TRIES - 1), True):
-            try:
-                await self._swap(namespace, fresh)
-            except writes.ConflictError:
-                if last:
-                    raise
-            else:
-                return
-
-    async def _swap(self, namespace: str, fresh: list[outcomes.Said]) -> None:
-        """Put decisions into a report, unless it changes meanwhile; a report that would be empty is not created."""
         kind, most = self._form.kind, self._limits.results
-        present = await self._access.get(kind, namespace, report_objects.NAME)
-        if present is not None and not report_objects.is_ours(present):
-            raise _OccupiedError(
-                f"{kind.served} {namespace}/{report_objects.NAME} is not Muster's; rename or delete it"
-            )
-        there = (present or {}).get("results") or ()
-        results = await asyncio.to_thread(report_objects.folded, there, fresh, self._limits, self._clock())
-        document = report_objects.rendered(self._form, present, namespace, results, most)
-        if present is None:
-            if results:
-                await self._access.create(kind, document)
-        elif document != present:
-            await self._access.replace(kind, document)
+
+        async def changed(present: dict[str, Any] | None) -> dict[str, Any] | None:
+            if present is not None and not report_objects.is_ours(present):
+                raise _OccupiedError(
+                    f"{kind.served} {namespace}/{report_objects.NAME} is not Muster's; rename or delete it"
+                )
+            there = (present or {}).get("results") or ()
+            results = await asyncio.to_thread(report_objects.folded, there, fresh, self._limits, self._clock())
+            document = report_objects.rendered(self._form, present, namespace, results, most)
+            return document if present or results else None
+
+        await self._access.swap(kind, namespace, report_objects.NAME, changed)
 
 
 def _is_hopeless(error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""Doors: accept connections, so that each is known from its first moment and can be closed at any.
+"""Accepts connections, so that each is known from its first moment and can be closed at any.
 
 asyncio's own server does not tell of a connection before its TLS handshake has ended, and waits a minute for that.
 """
@@ -13,9 +13,9 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
-from muster.webhook.listening.connections import LOOK, Connection, Connections
+from muster.front.connections import LOOK, Connection, Connections
 
-__all__ = ["Door"]
+__all__ = ["Acceptor"]
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 16  # connections accepted before others have their turn: each costs a handshake
@@ -24,7 +24,7 @@ _PAUSE = 1.0
 _SHUTDOWN = 1.0  # seconds that a client has to say goodbye
 
 
-class Door:
+class Acceptor:
     """Accepts connections on one address.
 
     Args:
@@ -87,7 +87,10 @@ class Door:
                 self._loop.remove_reader(listening)
                 self._loop.call_later(_PAUSE, self._go_on, listening)
                 return
-            self._welcome(sock)
+            if self._connections.are_busy:
+                sock.close()
+            else:
+                self._welcome(sock)
 
     def _welcome(self, sock: socket.socket) -> None:
         sock.setblocking(False)

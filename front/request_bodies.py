@@ -8,11 +8,11 @@ bodies half-sent loses them first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from aiohttp import HttpVersion11, web
 
-__all__ = ["Bodies", "Body", "BodyDroppedError", "CountedRequest"]
+__all__ = ["Bodies", "Body", "BodyDroppedError", "CountedRequest", "pieces"]
 
 _GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -80,6 +80,19 @@ class Bodies:
         body.size = 0
 
 
+async def pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    """Yield the body of a request as it arrives.
+
+    Raises:
+        OSError, web.RequestPayloadError: the connection ends before the body, or the body is not as its header says.
+    """
+    while request.transport is not None:  # aiohttp raises RuntimeError where its end was seen before
+        if not (piece := await request.content.readany()):
+            return
+        yield piece
+    raise ConnectionResetError("the connection ended before the body")
+
+
 class CountedRequest(web.BaseRequest):
     """A request whose body is counted while it is in memory.
 
@@ -125,11 +138,11 @@ class CountedRequest(web.BaseRequest):
         if self.headers.get("Expect", "").lower() == "100-continue" and self.version >= HttpVersion11:
             await self.writer.write(_GO_ON)
             self.writer.output_size = 0  # no answer is under way
-        while chunk := await self.content.readany():
-            body += chunk
+        async for piece in pieces(self):
+            body += piece
             if len(body) > self.bodies.each:
                 raise web.HTTPRequestEntityTooLarge(self.bodies.each, len(body))
-            self.bodies.grow(counted, len(chunk))
+            self.bodies.grow(counted, len(piece))
         self.bodies.arrived(counted)
         self.complete()
         return bytes(body)

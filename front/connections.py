@@ -1,11 +1,11 @@
 """Connections: how many are open, and how long each may take for what it does.
 
 An open connection costs a descriptor and memory, whoever opened it. The API server opens some, uses them often and
-needs new ones at any time, so a new connection is never turned away. Where there are too many, one that does nothing is
-closed: of the fresh ones (no request yet), of those that send slowly, or of the kept ones (between two requests),
-whichever are most, the one that has been like that for longest. So nobody can fill all places and keep them, and a
-connection that is being used is not the oldest of its sort. A connection whose review is being answered is left alone;
-the number of these is bounded by `server.inFlightLimit`.
+needs new ones at any time, so a new connection is turned away only while all are being answered. Where there are too
+many, one that does nothing is closed: of the fresh ones (no request yet), of those that send slowly, or of the kept
+ones (between two requests), whichever are most, the one that has been like that for longest. So nobody can fill all
+places and keep them, and a connection that is being used is not the oldest of its sort. A connection whose review is
+being answered is left alone; the number of these is bounded by `server.inFlightLimit`.
 
 Ages are counted in looks, not read from a clock: after the process itself has stood still, nobody is late.
 """
@@ -25,7 +25,6 @@ __all__ = ["LOOK", "Connection", "Connections", "Limits", "State"]
 
 LOOK = 0.5
 """Seconds between two looks at all connections."""
-_RESERVED = 128  # descriptors for files, the API server and the event loop itself
 _FEWEST = 16
 _ACKED, _AT = struct.Struct("=Q"), 120  # of struct tcp_info, since Linux 4.1
 
@@ -40,12 +39,14 @@ class Limits:
         slow: seconds for the TLS handshake, for a request without its body, and for a client to take its answer; twice
             as many from the beginning of a connection to its first request.
         idle: seconds between two requests of a connection that has made a good one.
+        reserved: descriptors for files, the API server, engines and the event loop itself.
     """
 
     connections: int = 1000
     bodies: int = 64 * 1024 * 1024
     slow: float = 5.0
     idle: float = 120.0
+    reserved: int = 128
 
 
 class State(Enum):
@@ -126,7 +127,8 @@ class Connections:
     """
 
     def __init__(self, limits: Limits, closed: Callable[[str], None] = lambda _why: None) -> None:
-        self.limit = max(_FEWEST, min(limits.connections, _descriptors(limits.connections + _RESERVED) - _RESERVED))
+        found = _descriptors(limits.connections + limits.reserved)
+        self.limit = max(_FEWEST, min(limits.connections, found - limits.reserved))
         self._closed = closed
         self._patience = max(1, round(limits.slow / LOOK))
         self._looks = 0
@@ -144,6 +146,11 @@ class Connections:
         """All of them."""
         for found in self._by_state.values():
             yield from tuple(found)
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether there are as many as may be, and each waits for an answer: none can be closed for another."""
+        return len(self._by_state[State.BUSY]) >= self.limit
 
     def open(self, sock: socket.socket, abort: Callable[[], object]) -> Connection:
         """Count a new connection, and close another one when there are too many."""

@@ -1,4 +1,4 @@
-"""The listener: one low-level aiohttp server over TLS, a table of paths, no router and no middleware.
+"""Fronts: servers of aiohttp at a port. The one of the webhook and the pages has a table of paths and no middleware.
 
 A webhook has seven fixed paths; aiohttp's router and application machinery would cost more per request than the
 decision itself. A connection that has made a good request is kept for longer than the 90 s of the API server's Go
@@ -20,11 +20,11 @@ from typing import Any
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
-from muster.webhook.listening.bodies import Bodies, CountedRequest
-from muster.webhook.listening.connections import Connection, Connections, Limits, State
-from muster.webhook.listening.doors import Door
+from muster.front.acceptors import Acceptor
+from muster.front.connections import Connection, Connections, Limits, State
+from muster.front.request_bodies import Bodies, CountedRequest
 
-__all__ = ["NAME", "OTHERS", "Handler", "Listener"]
+__all__ = ["NAME", "OTHERS", "Front", "Handler", "Listener", "connection_of", "doubt"]
 
 NAME = "muster"
 """What answers call the server, in place of the versions of Python and aiohttp."""
@@ -35,14 +35,62 @@ _log = logging.getLogger(__name__)
 _of_clients = logging.getLogger(f"{__name__}.clients")
 _of_clients.setLevel(logging.CRITICAL)
 _LINGER = 1.0  # seconds for which the rest of a refused body is read, so that its sender reads the refusal
-_BAD = 400
+_BAD, _BROKEN = 400, 500
 _VERSIONS = (HttpVersion10, HttpVersion11)
 _UNREADABLE = "this is not a request of HTTP/1.1, or a header of it is too long; correct it\n"
 _FOREIGN = "HTTP/1.1 and HTTP/1.0 are spoken here\n"
+_FAILED = "Muster failed; its log has more\n"
 _NOT_FOUND = "there is no such path; see /healthz, /readyz and /metrics\n"
 
 
-class Listener:
+class Front:
+    """Serves a server of aiohttp at a port; to be made in a running event loop.
+
+    Args:
+        server: answers requests. It says by `connection_of` which of them wait for an answer.
+        grace: seconds that open requests get to end in `close`.
+        limits: what connections may cost.
+        closed: is told why a connection was closed: `crowded`, `slow`.
+
+    Attributes:
+        connections: counts connections.
+    """
+
+    def __init__(
+        self, server: web.Server, grace: float, limits: Limits, closed: Callable[[str], None] = lambda _why: None
+    ) -> None:
+        self._server = server
+        self._grace = grace
+        self._limits = limits
+        self._acceptor: Acceptor | None = None
+        self.connections = Connections(limits, closed)
+
+    async def open(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
+        """Start listening; return the port, which the system chooses for port 0.
+
+        Args:
+            host: address to bind.
+            port: TCP port.
+            context: serves the certificate; None for plain HTTP.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        make = partial(_Protocol, self._server, asyncio.get_running_loop(), self._limits.idle)
+        self._acceptor = Acceptor(self.connections, make, context, self._limits.slow)
+        return await self._acceptor.open(host, port)
+
+    async def close(self) -> None:
+        """Stop accepting connections, let open requests end, close the connections."""
+        if self._acceptor is None:
+            return
+        await self._acceptor.close()
+        await asyncio.sleep(0)  # requests that have just come begin
+        self._server.pre_shutdown()
+        await self._server.shutdown(self._grace)
+
+
+class Listener(Front):
     """Serves handlers by path; to be made in a running event loop.
 
     Args:
@@ -54,7 +102,6 @@ class Listener:
 
     Attributes:
         bodies: counts the bytes of bodies.
-        connections: counts connections.
     """
 
     def __init__(
@@ -65,30 +112,12 @@ class Listener:
         limits: Limits | None = None,
         closed: Callable[[str], None] = lambda _why: None,
     ) -> None:
+        limits = limits or Limits()
+        super().__init__(web.Server(self._dispatch, request_factory=self._request), grace, limits, closed)
         self._handlers = handlers
         self._other = handlers.get(OTHERS, _nowhere)
-        self._grace = grace
-        self._limits = limits or Limits()
         self._leaving = False
-        self._door: Door | None = None
-        self._server = web.Server(self._dispatch, request_factory=self._request)
-        self.bodies = Bodies(body_limit, max(body_limit, self._limits.bodies))
-        self.connections = Connections(self._limits, closed)
-
-    async def open(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
-        """Start listening; return the port, which the system chooses for port 0.
-
-        Args:
-            host: address to bind.
-            port: TCP port.
-            context: serves the certificate; None for plain HTTP in tests and benchmarks.
-
-        Raises:
-            OSError: the address cannot be bound.
-        """
-        make = partial(_Protocol, self._server, asyncio.get_running_loop(), self._limits.idle)
-        self._door = Door(self.connections, make, context, self._limits.slow)
-        return await self._door.open(host, port)
+        self.bodies = Bodies(body_limit, max(body_limit, limits.bodies))
 
     def leave(self) -> None:
         """From now on, close each connection after its next answer, and announce that in the answer.
@@ -99,17 +128,8 @@ class Listener:
         """
         self._leaving = True
 
-    async def close(self) -> None:
-        """Stop accepting connections, let open requests end, close the connections."""
-        if self._door is None:
-            return
-        await self._door.close()
-        await asyncio.sleep(0)  # requests that have just come begin
-        self._server.pre_shutdown()
-        await self._server.shutdown(self._grace)
-
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
-        connection = _connection_of(request)
+        connection = connection_of(request)
         connection.enter(State.ARRIVING)
         try:
             response = await self._answered(request)
@@ -126,13 +146,11 @@ class Listener:
     async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
         if isinstance(request, CountedRequest) and request.is_foreign:
             return web.Response(status=505, text=_FOREIGN)
-        try:
-            return await self._handlers.get(request.path, self._other)(request)
-        except Exception:  # noqa: BLE001  # a defect of ours: told here, since aiohttp's log is of what clients do
-            _log.exception("a request failed", extra={"path": request.path})
-            response = web.Response(status=500, text="Muster failed; its log has more\n")
+        if doubtful := doubt(request):
+            response = web.Response(status=_BAD, text=f"{doubtful}\n")
             response.force_close()
             return response
+        return await self._handlers.get(request.path, self._other)(request)
 
     def _request(
         self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
@@ -144,7 +162,7 @@ class Listener:
         request = CountedRequest(message, payload, protocol, writer, task, loop, client_max_size=self.bodies.each)
         request.is_foreign = foreign
         request.bodies = self.bodies
-        request.complete = partial(_connection_of(request).enter, State.BUSY)
+        request.complete = partial(connection_of(request).enter, State.BUSY)
         return request
 
 
@@ -174,11 +192,21 @@ class _Protocol(web.RequestHandler):
         """Answer nobody any more: who has said that they send nothing more, over TLS takes nothing more either."""
         self.force_close()
 
-    def handle_error(self, request: web.BaseRequest, *_why: object, **_more: object) -> web.StreamResponse:
-        """Answer what is not HTTP."""
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = _BROKEN,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002  # it may quote what was sent
+    ) -> web.StreamResponse:
+        """Answer what is not HTTP, and log a defect of ours: aiohttp's own log is of what clients do."""
+        is_gone = request.transport is None and isinstance(exc, OSError)
+        if status >= _BROKEN and not is_gone:
+            _log.error("a request failed", exc_info=exc, extra={"path": request.path})
         if request.writer.output_size:
             raise ConnectionError("an answer is under way")
-        response = web.Response(status=_BAD, text=_UNREADABLE, headers={"Server": NAME})
+        text = _UNREADABLE if status < _BROKEN else _FAILED
+        response = web.Response(status=min(status, _BROKEN), text=text, headers={"Server": NAME})
         response.force_close()
         return response
 
@@ -191,7 +219,21 @@ async def _nowhere(_request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(status=404, text=_NOT_FOUND)
 
 
-def _connection_of(request: web.BaseRequest) -> Connection:
+def connection_of(request: web.BaseRequest) -> Connection:
+    """Return the connection of a request that came through a `Front`."""
     protocol: Any = request.protocol
     connection: Connection = protocol.connection
     return connection
+
+
+def doubt(request: web.BaseRequest) -> str:
+    """Return why another server may see another end of a request, "" where it cannot.
+
+    What follows such a request could be another request, or its body. So it is refused, and its connection closed.
+    """
+    codings = [each.strip().lower() for each in request.headers.getall("Transfer-Encoding", ())]
+    if request.method == "CONNECT":
+        return "CONNECT is not done here; send requests to this address itself"
+    if codings and (codings != ["chunked"] or "Content-Length" in request.headers):
+        return "Transfer-Encoding: is not chunked alone; send that, or a Content-Length, and not both"
+    return ""
