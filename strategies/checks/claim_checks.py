@@ -152,7 +152,7 @@ def _held(job: Job, claim: str) -> str:
 
 
 def _pods(job: Job, template: Template) -> int:
-    return max(1, topologies.pods_of_replicated_job(job, template.raw))
+    return max(1, topologies.pods_of_replicated_job(job, template.job))
 
 
 def _alternatives(job: Job, site: Site, topology: Topology) -> Iterator[Finding]:

@@ -260,4 +260,4 @@ def _endless(spec: Mapping[str, Any], templates: Sequence[Template], reader: end
 
 
 def _never_ends(template: Template, reader: endless.Reader) -> bool:
-    return any(map(reader.never_ends, template.raw_spec.get("containers") or ()))
+    return any(reader.never_ends(each.argv) for each in template.pod.containers)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from muster.strategies.checks import amounts, fields, jobset_policies, node_fits, startups, volume_checks
-from muster.strategies.documents import loose, names, paths, pods
+from muster.strategies.documents import decoding, loose, model, names, paths, pods
 from muster.strategies.documents.findings import Finding, Severity, error
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
@@ -87,8 +87,8 @@ def _of_pod(job: Job, template: Template) -> Iterator[_Fault]:
     if startups.is_root(loose.mapping(spec.get("securityContext"))):
         yield ("securityContext", "runAsUser"), 0, startups.ROOT, "core/security-context", Severity.ERROR
     for index, container in enumerate(loose.items(spec, "initContainers")):
-        own = cast("pods.Container", container)
-        if container.get("restartPolicy") != "Always" and reader.never_ends(own):
+        own = decoding.read(container, model.Container)
+        if own.restart_policy != "Always" and reader.never_ends(own.argv):
             message = (
                 "never ends, and the other containers start when this init container has ended, so that the pod never "
                 "starts; write restartPolicy: Always, which makes it run beside them"

@@ -239,7 +239,7 @@ def _are_apart(job: Job, template: Template) -> bool:
 
 def count(job: Job, template: Template) -> int:
     """Return the number of pods of a replicated job that run at once."""
-    return topologies.pods_of_replicated_job(job, template.raw)
+    return topologies.pods_of_replicated_job(job, template.job)
 
 
 def _told(job: Job, finding: Finding) -> Finding:

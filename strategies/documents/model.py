@@ -26,6 +26,7 @@ __all__ = [
     "ConfigMapRef",
     "Container",
     "Coordinator",
+    "DNSConfig",
     "DependsOn",
     "DeviceClaimSpec",
     "DeviceClass",
@@ -36,6 +37,7 @@ __all__ = [
     "EnvInjection",
     "EnvVar",
     "EnvVarSource",
+    "ExitCodes",
     "Expression",
     "FailurePolicy",
     "FailureRule",
@@ -67,6 +69,8 @@ __all__ = [
     "PatchedRuntime",
     "PodAffinity",
     "PodClaim",
+    "PodFailurePolicy",
+    "PodFailureRule",
     "PodSpec",
     "PodSpecOverride",
     "PodTemplate",
@@ -76,11 +80,13 @@ __all__ = [
     "Probe",
     "ProbedPort",
     "ProjectedFiles",
+    "Quantity",
     "ReplicatedJob",
     "ResourceClaim",
     "ResourceClaimTemplate",
     "ResourceClaimTemplateSpec",
     "ResourceClaimUse",
+    "ResourceFieldRef",
     "Resources",
     "Runtime",
     "RuntimePatch",
@@ -105,13 +111,14 @@ __all__ = [
 ]
 
 Texts = dict[str, str]
-Amounts = dict[str, int | float | str]
+Quantity = int | float | str
+Amounts = dict[str, Quantity]
 """Quantities by the name of a resource."""
 Anything = dict[str, object]
 """An object whose members are looked at by somebody who knows more about them."""
 
 
-class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class _Object(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_defaults=True):
     """A part of an object; what it holds is only read."""
 
 
@@ -154,12 +161,21 @@ class FieldRef(_Object, frozen=True):
     field_path: str = ""
 
 
+class ResourceFieldRef(_Object, frozen=True):
+    """`valueFrom.resourceFieldRef`."""
+
+    container_name: str = ""
+    resource: str = ""
+    divisor: Quantity = 0
+
+
 class EnvVarSource(_Object, frozen=True):
-    """`valueFrom` of a variable; another source than `fieldRef` is known only in the pod."""
+    """`valueFrom` of a variable; other sources than these are known only in the pod."""
 
     field_ref: FieldRef | None = None
     config_map_key_ref: KeyRef | None = None
     secret_key_ref: KeyRef | None = None
+    resource_field_ref: ResourceFieldRef | None = None
 
 
 class EnvVar(_Object, frozen=True):
@@ -173,6 +189,12 @@ class EnvVar(_Object, frozen=True):
     def literal(self) -> str | None:
         """The value; None where only the pod knows it."""
         return self.value if self.value_from is None else None
+
+    @property
+    def field_path(self) -> str:
+        """The field of the pod from which the value is read, "" where it is not read from one."""
+        source = self.value_from.field_ref if self.value_from else None
+        return source.field_path if source else ""
 
 
 class ConfigMapRef(_Object, frozen=True):
@@ -236,6 +258,7 @@ class SecurityContext(_Object, frozen=True):
     run_as_non_root: bool | None = None
     fs_group: int | None = None
     read_only_root_filesystem: bool | None = None
+    privileged: bool = False
 
 
 class VolumeMount(_Object, frozen=True):
@@ -272,6 +295,11 @@ class Container(_Object, frozen=True):
         """Its own command line, `command` followed by `args`."""
         return (*(self.command or ()), *(self.args or ()))
 
+    @property
+    def is_privileged(self) -> bool:
+        """Whether it may do what root of the machine may."""
+        return self.security_context is not None and self.security_context.privileged
+
     def find_env(self, name: str) -> EnvVar | None:
         """Return the last variable called `name`: later entries win in Kubernetes."""
         return next((entry for entry in reversed(self.env) if entry.name == name), None)
@@ -279,7 +307,7 @@ class Container(_Object, frozen=True):
     def env_value(self, name: str) -> str | None:
         """Return the plain value of a variable; None when it is missing or comes from a reference."""
         entry = self.find_env(name)
-        return None if entry is None or entry.value_from is not None else entry.value
+        return None if entry is None else entry.literal
 
 
 class PodClaim(_Object, frozen=True):
@@ -447,17 +475,27 @@ class Volume(_Object, frozen=True):
         return {kind: source for kind, source in found if kind != "name" and source is not None}
 
 
+class DNSConfig(_Object, frozen=True):
+    """`dnsConfig`."""
+
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+
+
 class PodSpec(_Object, frozen=True):
     """A pod spec."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    host_network: bool = False
+    share_process_namespace: bool = False
+    dns_policy: str = ""
+    dns_config: DNSConfig = DNSConfig()
     resources: Resources = Resources()
     resource_claims: tuple[PodClaim, ...] = ()
     scheduling_gates: tuple[Named, ...] = ()
     security_context: SecurityContext | None = None
     volumes: tuple[Volume, ...] = ()
-    host_network: bool = False
     node_name: str = ""
     node_selector: Texts = {}
     tolerations: tuple[Toleration, ...] = ()
@@ -480,6 +518,26 @@ class PodTemplate(_Object, frozen=True):
     spec: PodSpec = PodSpec()
 
 
+class ExitCodes(_Object, frozen=True):
+    """`onExitCodes` of a rule about failed pods."""
+
+    operator: str = ""
+    values: tuple[int, ...] = ()
+
+
+class PodFailureRule(_Object, frozen=True):
+    """One entry of `podFailurePolicy.rules`."""
+
+    action: str = ""
+    on_exit_codes: ExitCodes | None = None
+
+
+class PodFailurePolicy(_Object, frozen=True):
+    """`podFailurePolicy` of a Job."""
+
+    rules: tuple[PodFailureRule, ...] = ()
+
+
 class JobSpec(_Object, frozen=True):
     """`template.spec` of a replicated job."""
 
@@ -488,6 +546,9 @@ class JobSpec(_Object, frozen=True):
     completion_mode: str = ""
     backoff_limit: int | None = None
     ttl_seconds_after_finished: int | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    pod_failure_policy: PodFailurePolicy = PodFailurePolicy()
     template: PodTemplate = PodTemplate()
 
 
@@ -509,6 +570,7 @@ class ReplicatedJob(_Object, frozen=True):
     """One entry of `replicatedJobs`."""
 
     name: str = ""
+    group_name: str = ""
     replicas: int | None = None
     template: Job = Job()
     depends_on: tuple[DependsOn, ...] = ()

@@ -98,6 +98,12 @@ class Place(Struct, frozen=True, dict=True):
         return self.pod.containers[int(self.path[-1])]
 
     @property
+    def user(self) -> int | None:
+        """Number of the user as whom the container runs, None where it is the image's."""
+        contexts = (each.security_context for each in (self.container, self.pod))
+        return next((each.run_as_user for each in contexts if each and each.run_as_user is not None), None)
+
+    @property
     def job_name(self) -> str:
         """Name of the replicated job, `node` in Trainer's runtimes."""
         return self.job.name

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from muster.strategies.documents import names, pods
+from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
 from muster.strategies.documents.quantities import whole
 from muster.strategies.jobs import templates
@@ -264,7 +264,7 @@ def _unseen(seen: Seen, written: Written, text: str, report: _Report) -> Iterato
         yield report(written.field, beginning(written.shown, 80), message, rule="core/other-coordinator")
     elif namespace := _other_namespace(seen.job, text.partition(":")[0]):
         yield _in_another(seen, written, namespace)
-    elif any(name in text for name in VARIABLES) or any(_COORDINATOR in str(seen.entry(each)) for each in named):
+    elif any(name in text for name in VARIABLES) or any(_COORDINATOR in seen.field_path(each) for each in named):
         return  # Trainer, Muster and JobSet set these
     elif not named or any(each in seen.site.variables for each in named):  # `counts` tells of others
         message = "is known only in the pod, and Muster cannot see whether it is the address of a pod of this job"
@@ -321,7 +321,7 @@ def _fixed(seen: Seen, written: Written, host: str, *, hosted: bool) -> Finding:
     for place in seen.job.world:
         found = templates.find_template(seen.job, place.job_path)
         annotations = found.annotations if found is not None else {}
-        if place.raw_pod.get("hostNetwork") is True or hosted or _NETWORKS in annotations or host in str(annotations):
+        if place.pod.host_network or hosted or _NETWORKS in annotations or host in str(annotations):
             message = f"is a fixed address, and Muster cannot see whether a node of the job starts there; {cure}"
             return note(written.field, written.shown, message, rule="core/fixed-address")
     message = f"is a fixed address, and pods get theirs when they start, so no node is known to have this one; {cure}"
@@ -332,8 +332,8 @@ def _trains(job: Job, label: str) -> bool:
     """Whether a name is that of a pod of the training."""
     found = _POD.fullmatch(label)
     for place in job.world if found is not None else ():
-        replicas = 1 if job.kind == "TrainJob" else pods.replicas(place.raw_job)
-        count = topologies.pods_of(job) if job.kind == "TrainJob" else pods.at_once(place.raw_job)
+        replicas = 1 if job.kind == "TrainJob" else place.job.jobs
+        count = topologies.pods_of(job) if job.kind == "TrainJob" else place.job.at_once
         if found is not None and label == f"{job.name}-{place.job_name}-{found[1]}-{found[2]}":
             return int(found[1]) < replicas and int(found[2]) < count
     return False

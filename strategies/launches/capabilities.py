@@ -89,9 +89,9 @@ def _given(launch: Launch) -> Iterator[tuple[str, str]]:
 
 def _image(job: Job, found: Generation) -> Iterator[Finding]:
     """Report an image with CUDA 13, whose libraries have no kernels for GPUs before Turing."""
-    own = job.raw_trainer.get("image") if job.kind == "TrainJob" else None
-    image = own or (job.container.raw.get("image") if job.container is not None else None)
-    tag = str(image or "").partition("@")[0].rpartition("/")[2].partition(":")[2]
+    own = job.trainer.image if job.kind == "TrainJob" else ""
+    image = own or (job.container.container.image if job.container is not None else "")
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
     if found.capability >= _CUDA_13 or not _OF_CUDA_13.search(tag):
         return
     message = (

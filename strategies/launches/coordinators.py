@@ -25,15 +25,9 @@ _GENERATED_SUFFIX = "xxxxx"
 _POD_SUFFIX = len("-abcde")
 _MAX_LABEL = 63
 _MAX_GENERATE_BASE = 58
-_NETWORK = (
-    ("enableDNSHostnames", error, "core/dns-hostnames", "the coordinator's name would never resolve"),
-    (
-        "publishNotReadyAddresses",
-        warning,
-        "core/not-ready-addresses",
-        "pods with a readiness probe would wait for a name that appears only when they are ready",
-    ),
-)
+_UNRESOLVED = "the coordinator's name would never resolve"
+_OF_NOT_READY = "core/not-ready-addresses"
+_NOT_READY = "pods with a readiness probe would wait for a name that appears only when they are ready"
 
 
 class Coordinator(Struct, frozen=True):
@@ -59,26 +53,24 @@ def find_coordinator(job: Job) -> Coordinator | None:
     if not world or job.name is None:
         return None
     place, port = world[0], find_port(job)
-    unnamed = place.raw_job["template"]["spec"].get("completionMode") == "NonIndexed" or pods.takes_turns(place.raw_job)
-    if (unnamed or job.network.get("enableDNSHostnames") is False) and topologies.read_topology(job).nodes == 1:
+    unnamed = place.job.template.spec.completion_mode == "NonIndexed" or place.job.takes_turns
+    if (unnamed or job.jobset.network.enable_dns_hostnames is False) and topologies.read_topology(job).nodes == 1:
         return Coordinator("localhost", port)
-    subdomain = job.network.get("subdomain") or job.name
+    subdomain = job.jobset.network.subdomain or job.name
     replicated_job, job_index, pod_index = _chosen(job) or (place.job_name, 0, 0)
     return Coordinator(f"{job.name}-{replicated_job}-{job_index}-{pod_index}.{subdomain}", port)
 
 
 def is_trainers(job: Job) -> bool:
     """Whether Trainer's PET_MASTER_ADDR, `<job>-node-0-0.<job>`, is the name of pod 0 (`plugins/torch`)."""
-    subdomain = job.network.get("subdomain") or job.name
+    subdomain = job.jobset.network.subdomain or job.name
     return job.container is None or (job.container.job_name == names.CONTAINER_NODE and subdomain == job.name)
 
 
 def _chosen(job: Job) -> tuple[str, int, int] | None:
     """Return (replicated job, job index, pod index) of a JobSet's own `spec.coordinator`."""
-    chosen = (job.document.get("spec") or {}).get("coordinator") if job.kind == "JobSet" else None
-    if not chosen:
-        return None
-    return chosen.get("replicatedJob") or "", chosen.get("jobIndex") or 0, chosen.get("podIndex") or 0
+    chosen = job.jobset.coordinator if job.kind == "JobSet" else None
+    return (chosen.replicated_job, chosen.job_index, chosen.pod_index) if chosen else None
 
 
 def find_port(job: Job) -> int:
@@ -89,8 +81,7 @@ def find_port(job: Job) -> int:
 
 def _named_port(place: pods.Place) -> int | None:
     for name in (names.PET_MASTER_PORT, names.MASTER_PORT):
-        written = pods.env_value(place.raw.get("env"), name)
-        if (number := quantities.whole(written)) is not None:
+        if (number := quantities.whole(place.container.env_value(name))) is not None:
             return number
     return None
 
@@ -115,12 +106,10 @@ def validate(job: Job, nodes: int) -> Iterator[Finding]:
 
 
 def _name_findings(job: Job, nodes: int) -> Iterator[Finding]:
-    metadata = job.document.get("metadata") or {}
-    field, name = "metadata.name", job.name
+    field, name, base = "metadata.name", job.name, job.metadata.generate_name
     if name is None:
-        field, name = "metadata.generateName", str(metadata.get("generateName") or "")[:_MAX_GENERATE_BASE]
-        name += _GENERATED_SUFFIX
-    written = metadata.get("name") or metadata.get("generateName")
+        field, name = "metadata.generateName", base[:_MAX_GENERATE_BASE] + _GENERATED_SUFFIX
+    written = job.name or base
     if not written:
         yield error("metadata.name", None, "a name or generateName is required", rule="core/dns-name")
     elif not _LABEL.fullmatch(name):
@@ -144,18 +133,22 @@ def _pod_names(job: Job, name: str, nodes: int) -> Iterator[tuple[int, str]]:
     document, path = find_spec(job)
     training = job.container.job_name if job.container else ""
     for place in pods.places(document, path):
-        spec = place.raw_job["template"]["spec"]
-        pods_each = spec.get("completions") or spec.get("parallelism") or 1
+        spec = place.job.template.spec
+        pods_each = spec.completions or spec.parallelism or 1
         if job.kind == "TrainJob" and place.job_name == training:
             pods_each = nodes
-        longest = f"{name}-{place.job_name}-{pods.replicas(place.raw_job) - 1}"
-        indexed = spec.get("completionMode") != "NonIndexed"  # the names of other pods are cut where they are too long
+        longest = f"{name}-{place.job_name}-{place.job.jobs - 1}"
+        indexed = spec.completion_mode != "NonIndexed"  # the names of other pods are cut where they are too long
         yield len(f"{longest}-{max(pods_each - 1, 0)}") + _POD_SUFFIX if indexed else len(longest), place.job_name
 
 
 def _network_findings(job: Job) -> Iterator[Finding]:
-    for member, find, rule, effect in _NETWORK:
-        if job.network.get(member) is not False:
+    network = job.jobset.network
+    for member, value, find, rule, effect in (
+        ("enableDNSHostnames", network.enable_dns_hostnames, error, "core/dns-hostnames", _UNRESOLVED),
+        ("publishNotReadyAddresses", network.publish_not_ready_addresses, warning, _OF_NOT_READY, _NOT_READY),
+    ):
+        if value is not False:
             continue
         if job.kind == "JobSet":
             yield find(f"spec.network.{member}", False, f"{effect}; set it to true", rule=rule)
@@ -169,7 +162,7 @@ def _coordinator_findings(job: Job) -> Iterator[Finding]:
     if chosen is None or not is_elsewhere(job) or job.runtime is None:
         return  # without a framework it may be the head of a program that has no ranks, as Pathways is
     annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
-    backends = {pods.env_value(place.raw.get("env"), names.PET_RDZV_BACKEND) for place in job.world}
+    backends = {place.container.env_value(names.PET_RDZV_BACKEND) for place in job.world}
     if chosen[0] not in members or not (backends == {"c10d"} or (annotated is not None and annotated[0] == "c10d")):
         named = " or ".join(dict.fromkeys(members))
         message = (

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
-from muster.strategies.documents import names, pods, quantities
+from muster.strategies.documents import model, names, quantities
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import (
@@ -157,7 +156,7 @@ def _faults(job: Job, site: Site, world: World, topology: Topology) -> Iterator[
         yield warning(place, shown or _shown(world), world.doubt, rule="core/launch")
     if world.waits:
         # Another replicated job of a JobSet may bring the missing ones.
-        others = job.kind == "JobSet" and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) > 1
+        others = job.kind == "JobSet" and len(job.jobset.replicated_jobs) > 1
         report = warning if others or world.launch.wave else report  # as may a launch that runs beside it
         shown = f"--nnodes {world.launch.values['nnodes']}" if "nnodes" in world.launch.values else f"{world.waits}"
         have = f"the job has {topology.nodes}"
@@ -179,8 +178,8 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
     """Report a number or an address that comes from a variable which nothing in the pod sets."""
     if "$" not in "".join(world.launch.values.values()) or world.launch.launcher is Launcher.PYTHON:
         return
-    container: Mapping[str, Any] = job.container.raw if job.container else {}
-    known = _ALWAYS_SET | {str(entry.get("name")) for entry in site.env} | set(world.launch.env) | names.RESERVED_ENV
+    is_open = job.container is not None and job.container.container.env_from
+    known = _ALWAYS_SET | site.variables.keys() | world.launch.env.keys() | names.RESERVED_ENV
     if job.is_untold:
         known = known - (names.RESERVED_ENV | {names.MASTER_ADDR, names.MASTER_PORT}) | _told(job, site)
     held: _Held | None = None
@@ -193,11 +192,11 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
                 continue
             if world.launch.unseen or _OF_SERVICES.search(name):
                 continue  # a file that the shell reads may, or a Service of the namespace
-            if container.get("envFrom") and name not in _NEVER_SET:
+            if is_open and name not in _NEVER_SET:
                 continue  # the ConfigMap or the Secret may
             if name != name.upper() and not launches.SHELLS.isdisjoint(world.launch.through) and _runs(site, name):
                 continue  # a program, whose output the shell takes: Kubernetes leaves what names no variable
-            report = error if name in _NEVER_SET and not container.get("envFrom") else warning
+            report = error if name in _NEVER_SET and not is_open else warning
             cure = _cure_of_others(job) if job.is_untold else _CURE
             message = f"no env of the job sets {name}, so the launch would fail unless the image does; {cure}"
             place, shown = site.locate_option(world.launch, option), f"--{option} {world.launch.values[option]}"
@@ -211,10 +210,9 @@ def _runs(site: Site, name: str) -> bool:
 
 def _told(job: Job, site: Site) -> frozenset[str]:
     """Return the variables of the container that the documents or Trainer's other plugins set."""
-    own = {str(entry.get("name")) for entry in site.env}
-    policy = job.runtime.ml_policy if job.runtime is not None else {}
-    plugins = [names.SET_BY[plugin] for plugin in policy if plugin in names.SET_BY]
-    return frozenset(own).union(*plugins)
+    policy = job.runtime.policy if job.runtime is not None else model.MLPolicy()
+    plugins = (names.SET_BY[name] for name in names.SET_BY if getattr(policy, name) is not None)
+    return frozenset(site.variables).union(*plugins)
 
 
 def _unexpanded(site: Site, world: World, option: str, name: str, held: _Held) -> Iterator[Finding]:
@@ -239,8 +237,7 @@ _Held = Mapping[str, tuple[int, str]]
 def _held(site: Site, world: World) -> _Held:
     """Return the variables of the container that the command line has not set anew."""
     anew = {*world.launch.env, *world.launch.assigned}
-    values = ((str(entry.get("name")), str(entry.get("value") or "")) for entry in site.env)
-    return {name: (index, value) for index, (name, value) in enumerate(values) if name not in anew}
+    return {each.name: (index, each.value) for index, each in enumerate(site.env) if each.name not in anew}
 
 
 def _word(job: Job, site: Site, world: World) -> Iterator[Finding]:
@@ -342,15 +339,15 @@ def _numbered(job: Job, site: Site, every: Sequence[World]) -> Iterator[Finding]
     """Compare PET_NNODES of a JobSet that Trainer did not make with its pods, where one Job has all of them."""
     if job.kind != "JobSet" or names.PET_NNODES not in site.variables:
         return
-    place, entry = job.container, next(each for each in site.env if each.get("name") == names.PET_NNODES)
-    if place is None or len(job.world) != 1 or pods.replicas(place.raw_job) != 1:
+    if job.container is None or len(job.world) != 1 or job.container.job.jobs != 1:
         return
-    written, count = quantities.whole(str(entry.get("value") or "")), topologies.pods_of(job)
+    first = next(each for each in site.env if each.name == names.PET_NNODES)
+    written, count = quantities.whole(first.value), topologies.pods_of(job)
     readers = [each.launch for each in every if each.launch.starts_torchrun and "nnodes" not in each.launch.values]
     if not readers or written is None or written >= count:
         return
     field = f"{site.place}.env[{names.PET_NNODES}]"
-    backends = [each.values.get("rdzv_backend") or pods.env_value(site.env, "PET_RDZV_BACKEND") for each in readers]
+    backends = [each.values.get("rdzv_backend") or site.values.get("PET_RDZV_BACKEND") for each in readers]
     if any(each in (None, "", "static") for each in backends):
         message = f"is not the number of pods, {count}, so that the others find no place; remove it, and Muster sets it"
         yield error(field, written, message, rule="core/nodes")
@@ -363,8 +360,8 @@ def _apart(site: Site, every: Sequence[World], topology: Topology) -> Iterator[F
     """Warn about a launch to which a condition of the shell lets only some nodes come."""
     if not any(world.launch.chosen for world in every):
         return
-    fixed = {str(entry.get("name")) for entry in site.env if entry.get("valueFrom") is None}
-    own = {str(entry.get("name")) for entry in site.env if entry.get("valueFrom") is not None}
+    fixed = {each.name for each in site.env if each.literal is not None}
+    own = {each.name for each in site.env if each.literal is None}
     for world in every:
         found = sorted(world.launch.chosen & (own | (_OF_NODES - fixed)))
         if found and topology.nodes > 1:
@@ -457,7 +454,7 @@ def _number_field(job: Job, site: Site, world: World) -> str:
     for name in ("nproc_per_node", "num_processes", "num_gpus", "nproc"):
         if name in world.launch.values and "$" not in world.launch.values[name]:
             return site.locate_option(world.launch, name)
-    if job.kind == "TrainJob" and job.raw_trainer.get("numProcPerNode") == world.processes:
+    if job.kind == "TrainJob" and job.trainer.num_proc_per_node == world.processes:
         return "spec.trainer.numProcPerNode"
     return site.locate_option(world.launch, "")
 

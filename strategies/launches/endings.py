@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from muster.strategies.documents import pods
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import endless, quotes, sites
@@ -76,8 +75,7 @@ _TORN = re.compile(r"\\[ \t\r]")
 def _endless(job: Job, site: Site) -> Iterator[Finding]:
     """Report a training behind which the container waits for ever, so that the pod never ends."""
     training = next((launch for launch in site.reading.launches if launch.launcher in _TRAINING), None)
-    line: pods.Container = {"command": list(site.command), "args": list(site.args)}
-    if training is not None and endless.of_job(job).never_ends(line):
+    if training is not None and endless.of_job(job).never_ends(site.argv):
         message = (
             "the container waits for ever behind it, so the job never completes and keeps its devices; end with the "
             "training, or keep the pods by ttlSecondsAfterFinished"

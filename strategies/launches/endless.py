@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 from muster.strategies import shell
-from muster.strategies.documents import pods
 from muster.strategies.jobs.jobs import Job, once
 from muster.strategies.launches import launches
 from muster.strategies.shell import Command, Scope
@@ -36,16 +35,15 @@ class Reader:
     """Says which containers of a job never end; it reads `_MOST_READ` characters of command lines that differ."""
 
     def __init__(self) -> None:
-        self._known: dict[str, bool] = {}
+        self._known: dict[tuple[str, ...], bool] = {}
         self._room = _MOST_READ
 
-    def never_ends(self, container: pods.Container) -> bool:
-        """Whether the program of a container certainly never ends by itself."""
-        line = "\0".join([*(container.get("command") or ()), *(container.get("args") or ())])
-        if line not in self._known:
-            self._room -= len(line)
-            self._known[line] = self._room >= 0 and never_ends(container)
-        return self._known[line]
+    def never_ends(self, argv: tuple[str, ...]) -> bool:
+        """Whether a command line certainly never ends by itself."""
+        if argv not in self._known:
+            self._room -= sum(map(len, argv)) + len(argv)
+            self._known[argv] = self._room >= 0 and never_ends(argv)
+        return self._known[argv]
 
 
 @once
@@ -54,9 +52,8 @@ def of_job(_job: Job) -> Reader:
     return Reader()
 
 
-def never_ends(container: pods.Container) -> bool:
-    """Whether the program of a container certainly never ends by itself; a shell's text is read."""
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+def never_ends(words: Sequence[str]) -> bool:
+    """Whether a command line certainly never ends by itself; a shell's text is read."""
     if words and launches.program(words[0]) in launches.SHELLS:
         called = shell.invoked(words)
         if called.text is None or "trap" in called.text or "kill" in called.text:
@@ -66,7 +63,7 @@ def never_ends(container: pods.Container) -> bool:
         found, why = shell.run(called.text, Scope())
         if _waits_for_a_server(called.text, found):
             return not why
-        words = list(found[-1].words) if found and not why and found[-1].certain else []
+        words = found[-1].words if found and not why and found[-1].certain else ()
     return bool(words) and runs_for_ever(words)
 
 

@@ -7,28 +7,22 @@ node's, which only the pod knows. A value may name variables that stand before i
 
 from __future__ import annotations
 
-import itertools
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
-from typing import Any
 
 from muster.strategies.documents import quantities
-from muster.strategies.documents.pods import EnvVar
+from muster.strategies.documents.model import EnvVar, ResourceFieldRef, Resources
 
 __all__ = ["known"]
 
-_source: Callable[[EnvVar], Any] = operator.methodcaller("get", "valueFrom")
-_text: Callable[[EnvVar], Any] = operator.methodcaller("get", "value")
-_PARTS = ("requests", "limits")
 _REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 _LONGEST, _MOST = 1024, 65_536
 """Characters of a value that is written or has others written into it, and of all that are written."""
 
 
 def known(
-    env: Sequence[EnvVar], name: object, resources: Mapping[str, Any], replaced: frozenset[str] = frozenset()
+    env: Iterable[EnvVar], name: str, resources: Resources, replaced: frozenset[str] = frozenset()
 ) -> tuple[EnvVar, ...]:
     """Return an env with what is known of its values in it.
 
@@ -38,32 +32,25 @@ def known(
         resources: its limits and requests.
         replaced: variables that get another value later.
     """
-    sources = list(map(_source, env))
-    found = _with_amounts(env, sources, name, resources) if any(sources) else env
-    return tuple(_expanded(found, replaced) if "$(" in "".join(map(str, map(_text, found))) else found)
+    found = [_with_amount(each, name, resources) if each.value_from else each for each in env]
+    return tuple(_expanded(found, replaced) if any("$(" in each.value for each in found) else found)
 
 
-def _with_amounts(
-    env: Sequence[EnvVar], sources: Sequence[Any], name: object, resources: Mapping[str, Any]
-) -> Sequence[EnvVar]:
-    found = list(env)
-    for index in itertools.compress(itertools.count(), sources):
-        asked = sources[index].get("resourceFieldRef")
-        if isinstance(asked, dict) and asked.get("containerName") in (None, "", name):
-            value = _amount(asked, resources)
-            if value is not None:
-                found[index] = {"name": env[index].get("name", ""), "value": value}
-    return found
+def _with_amount(entry: EnvVar, name: str, resources: Resources) -> EnvVar:
+    asked = entry.value_from.resource_field_ref if entry.value_from else None
+    value = _amount(asked, resources) if asked and asked.container_name in ("", name) else None
+    return entry if value is None else EnvVar(name=entry.name, value=value)
 
 
-def _amount(asked: Mapping[str, Any], resources: Mapping[str, Any]) -> str | None:
-    part, _, resource = str(asked.get("resource")).partition(".")
-    parts = _PARTS[_PARTS.index(part) :] if part in _PARTS else ()  # a request that is missing becomes the limit
-    amount = next((each[resource] for each in map(resources.get, parts) if each and resource in each), None)
+def _amount(asked: ResourceFieldRef, resources: Resources) -> str | None:
+    part, _, resource = asked.resource.partition(".")
+    # A request that is missing becomes the limit.
+    parts = {"requests": (resources.requests, resources.limits), "limits": (resources.limits,)}.get(part, ())
+    amount = next((each[resource] for each in parts if resource in each), None)
     if amount is None:
         return None
     try:
-        total, divisor = quantities.exact(amount), quantities.exact(asked.get("divisor") or 1)
+        total, divisor = quantities.exact(amount), quantities.exact(asked.divisor)
     except ValueError:
         return None  # the API server says so at once
     return str(ceil(total / (divisor if divisor > 0 else 1))) if total > 0 else None
@@ -78,14 +65,13 @@ def _expanded(env: Sequence[EnvVar], replaced: frozenset[str]) -> Sequence[EnvVa
         return texts.get(reference[1], reference[0])
 
     for index, entry in enumerate(env):
-        text = entry.get("value")
-        name = str(entry.get("name"))
-        texts.pop(name, None)
-        if isinstance(text, str) and entry.get("valueFrom") is None and "$$" not in text:
+        text = entry.literal
+        texts.pop(entry.name, None)
+        if text is not None and "$$" not in text:
             if "$(" in text and len(text) <= _LONGEST and written < _MOST:
                 text = _REFERENCE.sub(value, text)
-                found[index] = {**entry, "value": text}
+                found[index] = EnvVar(name=entry.name, value=text)
                 written += len(text)
-            if len(text) <= _LONGEST and name not in replaced:
-                texts[name] = text
+            if len(text) <= _LONGEST and entry.name not in replaced:
+                texts[entry.name] = text
     return found

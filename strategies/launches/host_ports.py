@@ -58,7 +58,7 @@ def check(job: Job) -> Iterator[Finding]:
 def opened(job: Job) -> Opened | None:
     """Return the port that a training opens on the network of its machine; None where it opens none, or is unseen."""
     place = job.container if not job.part else None
-    if place is None or place.raw_pod.get("hostNetwork") is not True:
+    if place is None or not place.pod.host_network:
         return None
     site, template = sites.find_site(job), templates.find_template(job, place.job_path)
     launch = site.reading.training if site is not None else None

@@ -8,9 +8,8 @@ WORLD_SIZE (torch `torch/distributed/run.py`, `rendezvous.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
@@ -104,7 +103,7 @@ def _identity(seen: Seen, launch: Launch) -> Iterator[Finding]:
 
 def _is_none(seen: Seen, launch: Launch, identity: Written | None) -> bool:
     named = identity.text if identity is not None else seen.reference(launch, names.PET_RDZV_ID)
-    return named in ("", "none") and not seen.place.raw.get("envFrom")
+    return named in ("", "none") and not seen.place.container.env_from
 
 
 def _rank(
@@ -129,11 +128,12 @@ def _rank(
 
 def _probes(seen: Seen, launch: Launch) -> Iterator[Finding]:
     """Report probes that ask each node for the port at which the first alone listens."""
-    if probes.ENDING.isdisjoint(seen.place.raw):
+    own = seen.place.container
+    if own.liveness_probe is None and own.startup_probe is None:
         return
     text = addresses.find(seen, launch).number
     number = whole(text) if text else coordinators.find_port(seen.job)
-    for member, kind in probes.of_the_meeting(seen.place.raw, number) if number else ():
+    for member, kind in probes.of_the_meeting(own, number) if number else ():
         message = (
             f"asks each node for port {number}, at which the first of the {seen.nodes} nodes alone listens, so the "
             "kubelet ends the others; remove it, or ask for what each node has"
@@ -167,7 +167,7 @@ def _accelerate(seen: Seen, launch: Launch) -> Iterator[Finding]:
         yield report(place, beginning(shown, 80), message, rule="core/fixed-rank")
 
 
-def _fixed_rank(seen: Seen, written: Written, report: Any) -> Iterator[Finding]:
+def _fixed_rank(seen: Seen, written: Written, report: Callable[..., Finding]) -> Iterator[Finding]:
     if (
         (whole(written.text) is not None or written.is_unset)
         and topologies.pods_of(seen.job) > 1
@@ -263,11 +263,10 @@ def _unread(seen: Seen) -> Iterator[Finding]:
 
 def _from_elsewhere(seen: Seen) -> Iterator[Finding]:
     """Note env that comes whole from a ConfigMap: a name in it may be one that decides the meeting."""
-    container: Mapping[str, Any] = seen.place.raw
     base = f"{field(seen.job.document, seen.place.path)}.envFrom" if seen.job.kind == "JobSet" else ""
-    for index, source in enumerate(container.get("envFrom") or ()):
-        prefix, named = source.get("prefix") or "", (source.get("configMapRef") or {}).get("name")
-        if not named or not any(name.startswith(prefix) for name in (*_READ_BY_PROGRAM, *_READ_BY_TORCHRUN)):
+    for index, source in enumerate(seen.place.container.env_from):
+        named = source.config_map_ref.name if source.config_map_ref else ""
+        if not named or not any(name.startswith(source.prefix) for name in (*_READ_BY_PROGRAM, *_READ_BY_TORCHRUN)):
             continue
         message = (
             f"Muster cannot see which variables ConfigMap {named} holds: MASTER_ADDR, MASTER_PORT and PET_* of Trainer "

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from muster.strategies.documents import loose, names, paths, pods
+from muster.strategies.documents import names, paths, pods
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.jobs import containers, parts
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.programs import Kind
-from muster.strategies.launches import launches, neighbours, quotes, sites, topologies
+from muster.strategies.launches import neighbours, quotes, readings, sites, topologies
 from muster.strategies.launches.launches import Launcher
 
 __all__ = ["check"]
@@ -43,10 +43,7 @@ def check(job: Job) -> Iterator[Finding]:
 
 
 def _unfound(job: Job) -> Iterator[Finding]:
-    found, known = (
-        job.parts,
-        [str(each.get("name")) for each in (job.document.get("spec") or {}).get("replicatedJobs") or ()],
-    )
+    found, known = job.parts, [each.name for each in job.jobset.replicated_jobs]
     role = "sampler" if job.runtime and job.runtime.framework == "vllm" else "trainer"
     label = f"label the template of the one that is with {names.ROLE_LABEL}: {role}"
     if found.remote:
@@ -86,8 +83,8 @@ def _idle(job: Job) -> Iterator[Finding]:
         return  # others submit programs to its cluster
     if program.kind <= Kind.IDLE and program.launcher != framework:
         message = f"starts no training, and the JobSet has the label of {framework}; remove the label, or start one"
-        where, shown = paths.field(job.document, place.path), [*(place.raw.get("command") or ())]
-        yield warning(f"{where}.command", quotes.command(shown), message, rule="core/no-training-job")
+        where, shown = paths.field(job.document, place.path), quotes.command(place.container.command or ())
+        yield warning(f"{where}.command", shown, message, rule="core/no-training-job")
 
 
 def _unchecked(job: Job) -> Iterator[Finding]:
@@ -122,33 +119,33 @@ def _waiting(job: Job) -> Iterator[Finding]:
     """Report nodes that start when other nodes of the same training have ended, which wait for them."""
     members = {place.job_name for place in job.world}
     for place in job.world:
-        for index, each in enumerate(loose.sequence(place.raw_job.get("dependsOn"))):
-            if isinstance(each, dict) and each.get("status") == "Complete" and str(each.get("name")) in members:
+        for index, each in enumerate(place.job.depends_on):
+            if each.status == "Complete" and each.name in members:
                 message = (
                     "ends only with the training, of which these pods are nodes, so neither would ever go on; wait for "
                     "status Ready, or remove it"
                 )
                 where = paths.field(job.document, (*place.job_path, "dependsOn", index))
-                yield error(where, each.get("name"), message, rule="core/start-order")
+                yield error(where, each.name, message, rule="core/start-order")
 
 
 def _behind_servers(job: Job) -> Iterator[Finding]:
     """Report replicated jobs that start when a server has ended, which no server does by itself."""
-    every = (job.document.get("spec") or {}).get("replicatedJobs") or ()
-    if not any(each.get("dependsOn") for each in every):
+    every = job.jobset.replicated_jobs
+    if not any(each.depends_on for each in every):
         return
-    serving = {place.job_name for place in pods.places(job.document, ("spec",)) if _serves_alone(place.raw)}
+    serving = {each.name for each in every if any(_serves_alone(own.argv) for own in each.pod.containers)}
     for number, each in enumerate(every):
-        for index, item in enumerate(loose.sequence(each.get("dependsOn"))):
-            if isinstance(item, dict) and item.get("status") == "Complete" and str(item.get("name")) in serving:
+        for index, item in enumerate(each.depends_on):
+            if item.status == "Complete" and item.name in serving:
                 message = "is a server, which never ends by itself, so these pods never start; wait for status Ready"
                 where = paths.field(job.document, ("spec", "replicatedJobs", number, "dependsOn", index))
-                yield error(where, item.get("name"), message, rule="core/start-order")
+                yield error(where, item.name, message, rule="core/start-order")
 
 
-def _serves_alone(container: pods.Container) -> bool:
-    """Whether a container runs `vllm serve` and nothing else; a shell may end it, and `vllm run-batch` ends."""
-    launch = launches.parse((*(container.get("command") or ()), *(container.get("args") or ())))
+def _serves_alone(argv: Sequence[str]) -> bool:
+    """Whether a command line runs `vllm serve` and nothing else; a shell may end it, and `vllm run-batch` ends."""
+    launch = readings.read(argv).bare
     return launch.launcher is Launcher.VLLM and launch.target == "serve"
 
 
@@ -157,20 +154,19 @@ def _holds(job: Job, place: pods.Place) -> bool:
 
 
 def _pods(job: Job, place: pods.Place) -> Iterator[Finding]:
-    spec = place.raw_job["template"]["spec"]
-    together, completions = pods.at_once(place.raw_job), spec.get("completions")
-    if not pods.replicas(place.raw_job) or not together:
-        where = _inside(job, place, "completions" if completions == 0 else "parallelism")
-        if not pods.replicas(place.raw_job):
+    spec, together = place.job.template.spec, place.job.at_once
+    if not place.job.jobs or not together:
+        where = _inside(job, place, "completions" if spec.completions == 0 else "parallelism")
+        if not place.job.jobs:
             where = f"{paths.field(job.document, place.job_path)}.replicas"
         yield warning(where, 0, "no pod of the training will run; set it to at least 1", rule="core/no-pods")
-    elif pods.takes_turns(place.raw_job) and topologies.pods_of(job) > 1:
+    elif place.job.takes_turns and topologies.pods_of(job) > 1:
         message = (
             f"only {together} of these pods run at once, so they cannot all be nodes of one training, and Muster set "
             f"no rendezvous; set completions and parallelism to the number of nodes"
         )
-        yield warning(_inside(job, place, "completions"), completions, message, rule="core/completions")
-    elif completions is None and spec.get("completionMode") != "NonIndexed" and spec.get("parallelism") is not None:
+        yield warning(_inside(job, place, "completions"), spec.completions, message, rule="core/completions")
+    elif spec.completions is None and spec.completion_mode != "NonIndexed" and spec.parallelism is not None:
         message = (
             "is missing, and Kubernetes refuses an indexed Job without it where parallelism is set; set it to the "
             "number of pods"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.strategies.documents import decoding, model, names, paths, pods
+from muster.strategies.documents import names, paths, pods
 from muster.strategies.documents.findings import Finding, note, warning
+from muster.strategies.documents.model import Container
 from muster.strategies.jobs import containers, parts
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.programs import Kind
@@ -30,35 +31,35 @@ def check(job: Job) -> Iterator[Finding]:
 
 def _holders(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Warn where a sidecar holds the devices that the launching container has not."""
-    if not topologies.read_topology(job).on_cpu or topologies.sees_others(place.raw):
+    if not topologies.read_topology(job).on_cpu or topologies.sees_others(place.container):
         return
-    own = place.raw.get("name")
-    for other in place.raw_pod.get("initContainers") or ():
-        if other.get("restartPolicy") != "Always" and containers.holds_devices(_typed(other), place.pod):
+    own = place.container.name
+    for other in place.pod.init_containers:
+        if other.restart_policy != "Always" and containers.holds_devices(other, place.pod):
             message = (
                 f"this init container holds devices, which the pod keeps when it has ended, and {own} asks for none "
                 f"and would see none; ask for them in {own}"
             )
-            yield warning(_field(job, place), other.get("name"), message, rule="core/neighbour-devices")
-    for other in _others(place):
-        if containers.holds_devices(_typed(other), place.pod) and containers.is_aside(_typed(other), job.identify):
+            yield warning(_field(job, place), other.name, message, rule="core/neighbour-devices")
+    for _, other in _others(place):
+        if containers.holds_devices(other, place.pod) and containers.is_aside(other, job.identify):
             message = (
                 f"this container holds the devices of the pod, and {own} asks for none and would see none; move them "
                 f"to {own}"
             )
-            yield warning(_field(job, place), other.get("name"), message, rule="core/neighbour-devices")
+            yield warning(_field(job, place), other.name, message, rule="core/neighbour-devices")
 
 
 def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Warn about launches in other containers, which nobody tells how many nodes there are."""
-    own, nodes = place.raw.get("name"), topologies.pods_of(job)
+    own, nodes = place.container.name, topologies.pods_of(job)
     if containers.program(place.container, job.identify).kind < Kind.LAUNCHER:
         return
-    for position, other in enumerate(place.raw_pod.get("containers") or ()):
-        if other is place.raw or containers.program(_typed(other), job.identify).kind < Kind.LAUNCHER:
+    for where, other in _others(place):
+        if containers.program(other, job.identify).kind < Kind.LAUNCHER:
             continue
         report, message = note, f"launches too, beside {own}, and Muster did not check it; check it as a job of its own"
-        if nodes > 1 and not parts.is_apart(str(other.get("name", ""))) and not _meets(other):
+        if nodes > 1 and not parts.is_apart(other.name) and not _meets(other):
             report, message = (
                 warning,
                 (
@@ -66,25 +67,18 @@ def _launchers(job: Job, place: pods.Place) -> Iterator[Finding]:
                     f"here; launch it in {own}, or in a replicated job of its own"
                 ),
             )
-        where = "spec.runtimeRef.name"
-        if job.kind == "JobSet":
-            where = f"{paths.field(job.document, (*place.path[:-1], position))}.command"
-        yield report(where, other.get("name"), message, rule="core/several-launches")
+        yield report(_at(job, where, ".command"), other.name, message, rule="core/several-launches")
 
 
 def _servers(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Tell of servers in other containers, whose flags nobody checks."""
-    for position, other in enumerate(place.raw_pod.get("containers") or ()):
-        if other is place.raw or containers.program(_typed(other), job.identify).kind is not Kind.SERVER:
-            continue
-        message = (
-            f"is a server beside {place.raw.get('name')}, and its flags were not checked; check it as a JobSet "
-            "labelled vllm"
-        )
-        where = "spec.runtimeRef.name"
-        if job.kind == "JobSet":
-            where = paths.field(job.document, (*place.path[:-1], position))
-        yield note(where, other.get("name"), message, rule="core/unchecked-part")
+    for where, other in _others(place):
+        if containers.program(other, job.identify).kind is Kind.SERVER:
+            message = (
+                f"is a server beside {place.container.name}, and its flags were not checked; check it as a JobSet "
+                "labelled vllm"
+            )
+            yield note(_at(job, where), other.name, message, rule="core/unchecked-part")
 
 
 def _endless(job: Job, place: pods.Place) -> Iterator[Finding]:
@@ -93,45 +87,37 @@ def _endless(job: Job, place: pods.Place) -> Iterator[Finding]:
     A pod has succeeded when all of its containers have (kubernetes `pkg/kubelet/kubelet_pods.go` getPhase). One
     that shares the processes of the pod may be ended by the training itself.
     """
-    if place.raw_pod.get("shareProcessNamespace") is True or not _is_read(place.raw):
-        return
-    for position, other in enumerate(place.raw_pod.get("containers") or ()):
-        if other is not place.raw and endless.of_job(job).never_ends(other):
+    if place.pod.share_process_namespace or not place.container.argv:
+        return  # the training may end the others, or has no launch that is known to end
+    for where, other in _others(place):
+        if endless.of_job(job).never_ends(other.argv):
             message = (
                 "waits for ever, and a pod has ended only when all of its containers have, so the job never completes "
                 "and keeps its devices; make it an init container with restartPolicy: Always"
             )
-            where = "spec.runtimeRef.name"
-            if job.kind == "JobSet":
-                where = f"{paths.field(job.document, (*place.path[:-1], position))}.command"
-            yield warning(where, other.get("name"), message, rule="core/endless-neighbour")
+            yield warning(_at(job, where, ".command"), other.name, message, rule="core/endless-neighbour")
 
 
-def _is_read(container: pods.Container) -> bool:
-    """Whether a container launches something of its own, which may end."""
-    return bool(container.get("command") or container.get("args"))
-
-
-def _meets(container: pods.Container) -> bool:
+def _meets(container: Container) -> bool:
     """Whether the command line or the env of a container says itself where its nodes meet, or that it has one node."""
-    env = {entry.get("name") for entry in container.get("env") or ()}
-    reading = readings.read([*(container.get("command") or ()), *(container.get("args") or ())])
-    return bool(env & _MEETING_ENV) or any(_MEETING & {*each.values, *each.env} for each in reading.launches)
+    if any(each.name in _MEETING_ENV for each in container.env):
+        return True
+    return any(_MEETING & {*each.values, *each.env} for each in readings.read(container.argv).launches)
 
 
 _MEETING_ENV = frozenset({names.PET_NNODES, names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR, "PET_STANDALONE"})
 _MEETING = _MEETING_ENV | addresses.OPTIONS | {"nnodes", "standalone", "num_machines", "num_nodes"}
 
 
-def _others(place: pods.Place) -> Iterator[pods.Container]:
-    for each in place.raw_pod.get("containers") or ():
-        if each is not place.raw:
-            yield each
+def _others(place: pods.Place) -> Iterator[tuple[paths.Path, Container]]:
+    """Yield the path of each other container of the pod, and the container."""
+    every = (((*place.path[:-1], position), each) for position, each in enumerate(place.pod.containers))
+    return ((path, each) for path, each in every if path != place.path)
+
+
+def _at(job: Job, path: paths.Path, inside: str = "") -> str:
+    return f"{paths.field(job.document, path)}{inside}" if job.kind == "JobSet" else "spec.runtimeRef.name"
 
 
 def _field(job: Job, place: pods.Place) -> str:
-    return f"{paths.field(job.document, place.path)}.resources" if job.kind == "JobSet" else "spec.runtimeRef.name"
-
-
-def _typed(container: pods.Container) -> model.Container:
-    return decoding.read(container, model.Container)
+    return _at(job, place.path, ".resources")

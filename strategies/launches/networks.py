@@ -39,25 +39,25 @@ def check(job: Job) -> Iterator[Finding]:
 
 def _resolver(job: Job, place: pods.Place) -> Iterator[Finding]:
     """Yield what is wrong with the resolver of a pod that asks for the name of another."""
-    spec = place.raw_pod
-    policy, on_host = spec.get("dnsPolicy") or "ClusterFirst", spec.get("hostNetwork") is True
+    spec = place.pod
+    policy, on_host = spec.dns_policy or "ClusterFirst", spec.host_network
     if policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not on_host):
         return
-    config = spec["dnsConfig"] if isinstance(spec.get("dnsConfig"), dict) else {}
+    value: str | bool = policy
     member, report, why = "dnsPolicy", error, "the pods ask the resolver of their machine"
     if policy == "None":
         report, why = warning, "the pods ask only the resolvers of dnsConfig, without a search domain"
     elif policy == "ClusterFirst":
-        member = "hostNetwork"
-    if config.get("searches" if policy == "None" else "nameservers"):
+        member, value = "hostNetwork", on_host
+    if spec.dns_config.searches if policy == "None" else spec.dns_config.nameservers:
         return
     cure = "ClusterFirstWithHostNet" if on_host else "ClusterFirst"
     message = f"{why}, which does not know the coordinator's name, so the nodes would never meet; set dnsPolicy: {cure}"
     if job.kind == "JobSet" or job.runtime is None:
         where = paths.field(job.document, (*place.job_path, "template", "spec", "template", "spec", member))
-        yield report(where, spec.get(member), message, rule="core/resolver")
+        yield report(where, value, message, rule="core/resolver")
     else:
-        message = f"in the pods of this runtime, {member} is {quoted(spec.get(member))}: {message}"
+        message = f"in the pods of this runtime, {member} is {quoted(value)}: {message}"
         yield report("spec.runtimeRef.name", job.runtime.name, message, rule="core/resolver")
 
 
@@ -176,6 +176,6 @@ were measured: Gloo stops with `Unable to find address for: ^lo` and takes a pre
 
 def _field(job: Job, site: Site, name: str) -> str:
     """Return where the variable is written: on the job, else on its runtime."""
-    if job.kind == "TrainJob" and all(entry.get("name") != name for entry in job.raw_trainer.get("env") or ()):
+    if job.kind == "TrainJob" and all(each.name != name for each in job.trainer.env):
         return "spec.runtimeRef.name"
     return f"{site.place}.env[{name}]"

@@ -6,39 +6,31 @@ torchrun of node 0 serves the store there (torch `elastic/rendezvous/static_tcp_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from muster.strategies.documents import pods
+from muster.strategies.documents.model import Container
 from muster.strategies.documents.quantities import whole
 
-__all__ = ["ENDING", "of_the_meeting"]
-
-ENDING = frozenset({"livenessProbe", "startupProbe"})
-_ASKING = ("tcpSocket", "httpGet")
+__all__ = ["of_the_meeting"]
 
 
-def of_the_meeting(container: pods.Container, port: int) -> Iterator[tuple[str, str]]:
+def of_the_meeting(container: Container, port: int) -> Iterator[tuple[str, str]]:
     """Yield the member and the kind of each probe of a container that asks a port, and ends the container without it.
 
     Args:
         container: of the training.
         port: at which the nodes meet.
     """
-    held: Mapping[str, Any] = container
-    for member in sorted(ENDING):
-        probe = held.get(member)
-        for kind in _ASKING if probe else ():
-            asked = probe.get(kind) if isinstance(probe, dict) else None
-            if isinstance(asked, dict) and not asked.get("host") and _number(asked.get("port"), held) == port:
+    for member, probe in (("livenessProbe", container.liveness_probe), ("startupProbe", container.startup_probe)):
+        asking = (("tcpSocket", probe.tcp_socket), ("httpGet", probe.http_get)) if probe else ()
+        for kind, asked in asking:
+            if asked is not None and not asked.host and _number(asked.port, container) == port:
                 yield member, kind
 
 
-def _number(port: Any, container: Mapping[str, Any]) -> int | None:
+def _number(port: int | str, container: Container) -> int | None:
     """Return the number of a port, which a probe may name (kubelet `prober.go` ResolveContainerPort)."""
     if isinstance(port, int):
         return port
-    ports = container.get("ports")
-    listed = [each for each in ports if isinstance(each, dict)] if isinstance(ports, list) else []
-    named = (each.get("containerPort") for each in listed if each.get("name") == port)
-    return next(named, whole(port) if isinstance(port, str) else None)
+    named = next((each.container_port for each in container.ports if each.name == port), None)
+    return named or whole(port)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from muster.strategies.documents import names, pods
-from muster.strategies.documents.pods import EnvVar, Place
+from muster.strategies.documents import names
+from muster.strategies.documents.model import EnvVar, EnvVarSource, FieldRef, ReplicatedJob
+from muster.strategies.documents.pods import Place
 from muster.strategies.jobs.jobs import Job, once_for_all, once_for_part
 from muster.strategies.launches import topologies
 from muster.strategies.launches.launches import Launch
@@ -54,7 +55,7 @@ def find_rank(job: Job) -> Source | None:
     """
     world = job.world
     if len(world) < 2:  # one alone
-        return _rank(_shape(world[0].raw_job), 0, (0, 0)) if world else None
+        return _rank(_shape(world[0].job), 0, (0, 0)) if world else None
     every = _all_ranks(_shapes(job), [int(place.job_path[-1]) for place in world])
     return every[job.part] if every else None
 
@@ -67,17 +68,16 @@ def are_given(job: Job) -> bool:
 def are_shared(job: Job) -> bool:
     """Whether a rank that the command line or the env of `job.container` gives is that of other nodes too."""
     place = job.container
-    if job.kind == "TrainJob" or place is None or pods.replicas(place.raw_job) * pods.at_once(place.raw_job) != 1:
+    if job.kind == "TrainJob" or place is None or place.job.jobs * place.job.at_once != 1:
         return True
     return len(job.world) > 1 and _all_given(job).count(_given(job)) > 1
 
 
 def is_a_sweep(place: Place, launch: Launch) -> bool:
     """Whether each Job of a replicated job is a training of its own, with a torchrun alone in a pod told its index."""
-    if "standalone" not in launch.values or pods.replicas(place.raw_job) < 2 or pods.at_once(place.raw_job) != 1:
+    if "standalone" not in launch.values or place.job.jobs < 2 or place.job.at_once != 1:
         return False
-    sources = ((entry.get("valueFrom") or {}).get("fieldRef") or {} for entry in place.raw.get("env") or ())
-    return any(source.get("fieldPath") in _INDEXES for source in sources)
+    return any(entry.field_path in _INDEXES for entry in place.container.env)
 
 
 def find_clash(job: Job, path: str) -> str:
@@ -93,7 +93,7 @@ def find_clash(job: Job, path: str) -> str:
     place, found = job.container, _KEY.fullmatch(path)
     if place is None or found is None:
         return ""
-    jobs, each = pods.replicas(place.raw_job), pods.at_once(place.raw_job)
+    jobs, each = place.job.jobs, place.job.at_once
     if job.kind == "TrainJob":
         jobs, each = 1, topologies.pods_of(job)
     if found[1] in _CONSTANT and jobs * each > 1:
@@ -136,11 +136,12 @@ def _all_given(job: Job) -> tuple[str, ...]:
 @once_for_part
 def _given(job: Job) -> str:
     """Return the rank that the container is given, "" for none; the text of one that is read from elsewhere."""
-    container: pods.Container = job.container.raw if job.container else {}
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    entries = (pods.find_env(container.get("env"), name) for name in _GIVEN)
-    found = (str(entry.get("value", entry.get("valueFrom"))) for entry in entries if entry is not None)
-    return job.identify(words).rank or next(found, "")
+    if job.container is None:
+        return ""
+    container = job.container.container
+    entries = (container.find_env(name) for name in _GIVEN)
+    found = (entry.value or str(entry.value_from) for entry in entries if entry is not None)
+    return job.identify(container.argv).rank or next(found, "")
 
 
 class _Shape(NamedTuple):
@@ -153,20 +154,14 @@ class _Shape(NamedTuple):
     group: str
 
 
-def _shape(job: Mapping[str, Any]) -> _Shape:
-    mode = ((job.get("template") or {}).get("spec") or {}).get("completionMode")
-    return _Shape(
-        pods.replicas(job),
-        pods.at_once(job),
-        pods.takes_turns(job),
-        mode in (None, "Indexed"),
-        str(job.get("groupName") or "default"),
-    )
+def _shape(job: ReplicatedJob) -> _Shape:
+    indexed = job.template.spec.completion_mode in ("", "Indexed")
+    return _Shape(job.jobs, job.at_once, job.takes_turns, indexed, job.group_name or "default")
 
 
 @once_for_all
 def _shapes(job: Job) -> list[_Shape]:
-    return list(map(_shape, (job.document.get("spec") or {}).get("replicatedJobs") or ()))
+    return list(map(_shape, job.jobset.replicated_jobs))
 
 
 def _all_ranks(shapes: Sequence[_Shape], parts: Sequence[int]) -> tuple[Source, ...] | None:
@@ -198,7 +193,7 @@ def _rank(shape: _Shape, before: int, starts: tuple[int, int]) -> Source | None:
     if shape.at_once != 1:
         return None
     if shape.replicas == 1:
-        return {"value": str(before)}
+        return EnvVar(value=str(before))
     return _job_index(before, starts)
 
 
@@ -214,4 +209,4 @@ def _job_index(before: int, starts: tuple[int, int]) -> Source | None:
 
 
 def _annotation(field: str) -> Source:
-    return {"valueFrom": {"fieldRef": {"fieldPath": field}}}
+    return EnvVar(value_from=EnvVarSource(field_ref=FieldRef(field_path=field)))

@@ -35,6 +35,9 @@ _MAX_WRAPPERS = 64
 _ESCAPED = re.compile(r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))")
 
 
+_NOTHING = Launch(Launcher.NONE)
+
+
 class Reading(Struct, frozen=True):
     """What a command line starts.
 
@@ -45,6 +48,7 @@ class Reading(Struct, frozen=True):
         beside: plain programs that run before or after the launches.
         faults: why a program starts nothing, each as a clause.
         torn: lines of a shell's text that a backslash does not continue, each with the word that begins the next one.
+        bare: the launch of the words as they stand: the first one decides, and wrappers and shells are not looked into.
     """
 
     launches: tuple[Launch, ...] = ()
@@ -52,6 +56,7 @@ class Reading(Struct, frozen=True):
     beside: tuple[Launch, ...] = ()
     faults: tuple[str, ...] = ()
     torn: tuple[tuple[int, str], ...] = ()
+    bare: Launch = _NOTHING
 
     @property
     def only(self) -> Launch | None:
@@ -74,11 +79,6 @@ class Reading(Struct, frozen=True):
 
 def read(argv: Sequence[str]) -> Reading:
     """Read a command line (`command` followed by `args`)."""
-    launch = launches.parse(argv)
-    if launch.launcher is Launcher.NONE:
-        return Reading()
-    if launch.launcher not in (Launcher.SHELL, Launcher.OTHER, Launcher.PYTHON):
-        return Reading((launch,))
     words = tuple(argv)
     length = sum(map(len, words))
     if length <= _MAX_CACHED:
@@ -87,13 +87,18 @@ def read(argv: Sequence[str]) -> Reading:
 
 
 def _read(words: tuple[str, ...]) -> Reading:
+    if not words:
+        return Reading()
+    bare = launches.parse(words)
     if len(words) > launches.MAX_WORDS:
-        return Reading(unread=("the command line has more words than Muster reads",))
+        return Reading(unread=("the command line has more words than Muster reads",), bare=bare)
+    if bare.launcher not in (Launcher.SHELL, Launcher.OTHER, Launcher.PYTHON):
+        return Reading((bare,), bare=bare)
     reader = _Reader(sum(map(len, words)))
     if launches.program(words[0]) in SHELLS or wrappers.known(words[0]):
         words = tuple(_ESCAPED.sub("$", word) for word in words)  # as Kubernetes does
-    reader.command(_Around(), words)
-    return reader.result()
+    reader.command(_Around(), words, launch=bare)
+    return replace(reader.result(), bare=bare)
 
 
 _cached = functools.lru_cache(maxsize=256)(_read)
@@ -131,15 +136,22 @@ class _Reader:
         self._unseen = False
         self._torn: list[tuple[int, str]] = []
 
-    def command(self, around: _Around, words: tuple[str, ...], command: Command | None = None) -> None:
-        """Read one command line, through its wrappers."""
+    def command(
+        self, around: _Around, words: tuple[str, ...], command: Command | None = None, launch: Launch | None = None
+    ) -> None:
+        """Read one command line, of which `launch` is the bare launch, through its wrappers."""
         command = command or Command(words)
         self._torn += [command.torn] if command.torn is not None else ()
         count = 0
         if len(words) > launches.MAX_WORDS:
             self._say("a command has more words than Muster reads")
             return
-        while words and (peeled := wrappers.peel(words)) is not None:
+        while words:
+            launch = launch or launches.parse(words)
+            peeled = wrappers.peel(words, launch)
+            if peeled is None:
+                self._program(around, words, launch, command)
+                return
             count += 1
             name = peeled.name
             if peeled.caveat:
@@ -160,14 +172,12 @@ class _Reader:
             if peeled.text is not None:
                 self._text(around, peeled.text, Invocation(peeled.text), command)
                 return
-            words = peeled.words
+            words, launch = peeled.words, None
             if count > _MAX_WRAPPERS:
                 self._say("the command line has more programs around each other than Muster reads")
                 return
-        if words:
-            self._program(around, words, command)
 
-    def _program(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
+    def _program(self, around: _Around, words: tuple[str, ...], launch: Launch, command: Command) -> None:
         name = launches.program(words[0])
         if name in SHELLS:
             self._shell(replace(around, through=(*around.through, name)), words, command)
@@ -183,7 +193,7 @@ class _Reader:
             text = around.files[words[0].removeprefix("./")]
             self._text(around, text, Invocation(text, None, words[0], words[1:]), command)
         else:
-            self._launch(around, words, command)
+            self._launch(around, words, launch, command)
 
     def _given(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
         """Read what xargs starts with the words of its standard input, where the shell itself has printed them."""
@@ -193,8 +203,7 @@ class _Reader:
             return
         self.command(replace(around, stdin=None), (*found.rest, *around.stdin.split()), command)
 
-    def _launch(self, around: _Around, words: tuple[str, ...], command: Command) -> None:
-        launch = launches.parse(words)
+    def _launch(self, around: _Around, words: tuple[str, ...], launch: Launch, command: Command) -> None:
         if launch.launcher is Launcher.OTHER:
             if around.inner or (around.shells and is_preparation(words)):
                 self._is_host = self._is_host or launches.program(words[0]) == "sshd" or words[:2] == _SSH

@@ -40,11 +40,11 @@ def left_as_written(job: Job, site: Site, launch: Launch) -> Iterator[Left]:
     """Yield the variables that a launch reads, and whose value stays as it is written."""
     read = () if launch.cleared else _READ.get(launch.launcher, ())
     named = [name for name in read if "$(" in (site.values.get(name) or "") and name not in launch.env]
-    if not named or (job.container is not None and job.container.raw.get("envFrom")):
+    if not named or (job.container is not None and job.container.container.env_from):
         return
     first: dict[str, int] = {}
     for index, entry in enumerate(site.env):
-        first.setdefault(str(entry.get("name")), index)
+        first.setdefault(entry.name, index)
     of_trainer = job.kind == "TrainJob"
     for name in named:
         if of_trainer and name in names.RESERVED_ENV:

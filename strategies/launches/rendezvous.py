@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import names, paths, pods, quantities
 from muster.strategies.documents.findings import warning
-from muster.strategies.documents.pods import EnvVar
+from muster.strategies.documents.model import Container, EnvVar
 from muster.strategies.jobs.jobs import Job, Rendezvous
 from muster.strategies.jobs.programs import Kind
 from muster.strategies.launches import coordinators, ranks, sites, topologies, worlds
@@ -44,14 +44,14 @@ def choose(job: Job, launch: Launch) -> Choice:
     annotated = job.annotation(names.RENDEZVOUS_ANNOTATION)
     if annotated is not None and annotated[0] in ("static", "c10d"):
         return Choice("c10d" if annotated[0] == "c10d" else "static", f"{annotated[1]} {names.RENDEZVOUS_ANNOTATION}")
-    env = job.container.raw.get("env") if job.container else None
-    backend = launch.values.get("rdzv_backend") or pods.env_value(env, names.PET_RDZV_BACKEND)
+    own = job.container.container if job.container else Container()
+    backend = launch.values.get("rdzv_backend") or own.env_value(names.PET_RDZV_BACKEND)
     if backend:
         return Choice("c10d" if backend == "c10d" else "static", f"the job's own backend {backend}")
-    restarts = launch.values.get("max_restarts") or pods.env_value(env, "PET_MAX_RESTARTS") or ""
+    restarts = launch.values.get("max_restarts") or own.env_value("PET_MAX_RESTARTS") or ""
     if quantities.whole(restarts):
         return Choice("c10d", f"the launch allows {restarts} restarts of its workers")
-    nodes = launch.values.get("nnodes") or pods.env_value(env, names.PET_NNODES) or ""
+    nodes = launch.values.get("nnodes") or own.env_value(names.PET_NNODES) or ""
     low, _, high = nodes.partition(":")
     if high and low != high:
         return Choice("c10d", f"the launch is elastic, nnodes {nodes}")
@@ -73,13 +73,12 @@ def _of_several(job: Job, launch: Launch) -> Choice | None:
 
 def _is_named(job: Job) -> bool:
     """Whether the pod at which the others meet has a DNS name, as only one with an index has."""
-    return not job.world or job.world[0].raw_job["template"]["spec"].get("completionMode") in (None, "Indexed")
+    return not job.world or job.world[0].job.template.spec.completion_mode in ("", "Indexed")
 
 
 def _spans(job: Job, launch: Launch) -> bool:
     """Whether torchrun starts the processes, as far as can be seen; it needs no rank under c10d."""
-    own = job.container.raw if job.container else {}
-    program = job.identify([*(own.get("command") or ()), *(own.get("args") or ())])
+    program = job.identify(job.container.container.argv if job.container else ())
     unread = program.kind is Kind.UNKNOWN and launch.launcher in (Launcher.SHELL, Launcher.OTHER, Launcher.NONE)
     return launch.starts_torchrun or program.launcher in ("torchrun", "tune") or unread
 
@@ -117,7 +116,7 @@ def enforce(job: Job, changes: Changes, rule: str) -> None:
     size = [*_world(worlds.find_world(job), topology)]
     add = functools.partial(_add, changes, place, site.variables, rule)
     add([*_pet(job, place, coordinator, meant, rank), *met])
-    if not size and names.PET_RDZV_ENDPOINT in {entry["name"] for entry, _ in met} - site.variables.keys():
+    if not size and names.PET_RDZV_ENDPOINT in {entry.name for entry, _ in met} - site.variables.keys():
         size = [*_world(worlds.find_world(job), topology)]  # its nodes meet now
     add([*size, *_ranks(launch, topology, rank)])
     backend = launch.values.get("rdzv_backend")
@@ -149,31 +148,29 @@ def _pet(
     rank: _Rank | None,
 ) -> Iterator[_Wanted]:
     """Give a JobSet the PET_* env that Trainer did not set."""
-    env = place.raw.get("env")
-    if job.owner is not None and pods.find_env(env, names.PET_NNODES) is not None:
+    present = {each.name for each in place.container.env}
+    if job.owner is not None and names.PET_NNODES in present:
         return
     reason = "torchrun reads its topology from PET_* variables, and this one was not set"
     processes = resources.AUTO if topology.processes is None else str(topology.processes)
-    entries: list[EnvVar] = [
-        {"name": names.PET_NNODES, "value": str(topology.nodes)},
-        {"name": names.PET_NPROC_PER_NODE, "value": processes},
+    entries = [
+        EnvVar(name=names.PET_NNODES, value=str(topology.nodes)),
+        EnvVar(name=names.PET_NPROC_PER_NODE, value=processes),
         *([] if rank is None else [_named(names.PET_NODE_RANK, rank)]),
-        {"name": names.PET_MASTER_ADDR, "value": coordinator.host},
-        {"name": names.PET_MASTER_PORT, "value": str(coordinator.port)},
+        EnvVar(name=names.PET_MASTER_ADDR, value=coordinator.host),
+        EnvVar(name=names.PET_MASTER_PORT, value=str(coordinator.port)),
     ]
-    yield from ((entry, reason) for entry in entries if pods.find_env(env, entry["name"]) is None)
+    yield from ((entry, reason) for entry in entries if entry.name not in present)
 
 
 def _named(name: str, rank: _Rank) -> EnvVar:
-    entry: EnvVar = {"name": name}
-    entry.update(rank)
-    return entry
+    return msgspec.structs.replace(rank, name=name)
 
 
 def _masters(coordinator: coordinators.Coordinator) -> Iterator[_Wanted]:
     reason = "programs other than torchrun read the coordinator's address from MASTER_ADDR and MASTER_PORT"
-    yield {"name": names.MASTER_ADDR, "value": coordinator.host}, reason
-    yield {"name": names.MASTER_PORT, "value": str(coordinator.port)}, reason
+    yield EnvVar(name=names.MASTER_ADDR, value=coordinator.host), reason
+    yield EnvVar(name=names.MASTER_PORT, value=str(coordinator.port)), reason
 
 
 def _kind(
@@ -181,22 +178,22 @@ def _kind(
 ) -> Iterator[_Wanted]:
     if choice.kind == "c10d":
         reason = f"c10d rendezvous ({choice.because}); the rendezvous assigns the ranks, not the pod index"
-        entries: list[EnvVar] = [
-            {"name": names.PET_RDZV_BACKEND, "value": "c10d"},
-            {"name": names.PET_RDZV_ENDPOINT, "value": coordinator.endpoint},
-            {"name": names.PET_RDZV_ID, "value": job.name or ""},
+        entries = [
+            EnvVar(name=names.PET_RDZV_BACKEND, value="c10d"),
+            EnvVar(name=names.PET_RDZV_ENDPOINT, value=coordinator.endpoint),
+            EnvVar(name=names.PET_RDZV_ID, value=job.name or ""),
         ]
         yield from ((entry, reason) for entry in entries if _flag(entry) not in launch.values)
         return
-    written = pods.env_value(place.raw.get("env"), names.PET_MASTER_ADDR)
+    written = place.container.env_value(names.PET_MASTER_ADDR)
     trainers = f"{job.name}-{names.CONTAINER_NODE}-0-0.{job.name}"  # Trainer ignores the subdomain and other job names
     if written == trainers != coordinator.host and not {"rdzv_endpoint", "master_addr"} & set(launch.values):
         reason = f"PET_MASTER_ADDR is {written}, and the coordinator of this JobSet has another name"
-        yield {"name": names.PET_RDZV_ENDPOINT, "value": coordinator.endpoint}, reason
+        yield EnvVar(name=names.PET_RDZV_ENDPOINT, value=coordinator.endpoint), reason
 
 
 def _flag(entry: EnvVar) -> str:
-    return entry["name"].removeprefix("PET_").lower()
+    return entry.name.removeprefix("PET_").lower()
 
 
 def _world(world: worlds.World | None, topology: topologies.Topology) -> Iterator[_Wanted]:
@@ -206,7 +203,7 @@ def _world(world: worlds.World | None, topology: topologies.Topology) -> Iterato
     if world.world_size is not None and not world.may_start_more:
         size = f"{_plural(world.nodes, 'node')} x {_plural(world.processes, 'process', 'es')}"
         reason = f"{size}; an image that checks this value can stop a job of another world size"
-        yield {"name": names.EXPECTED_WORLD_SIZE, "value": str(world.world_size)}, reason
+        yield EnvVar(name=names.EXPECTED_WORLD_SIZE, value=str(world.world_size)), reason
 
 
 def _plural(count: int | None, noun: str, ending: str = "s") -> str:
@@ -223,7 +220,7 @@ def _ranks(launch: Launch, topology: topologies.Topology, rank: _Rank | None) ->
         return
     if launch.launcher is Launcher.COMPOSER and topology.world_size is not None:
         reason = "composer reads the number of all processes and the node's rank from the environment"
-        yield {"name": "WORLD_SIZE", "value": str(topology.world_size)}, reason
+        yield EnvVar(name="WORLD_SIZE", value=str(topology.world_size)), reason
         yield _named("NODE_RANK", rank), reason
     if launch.launcher is not Launcher.PYTHON:
         return
@@ -232,32 +229,30 @@ def _ranks(launch: Launch, topology: topologies.Topology, rank: _Rank | None) ->
     if topology.processes == 1:
         reason = "this is a plain program with one process per node: its rank is the pod's index"
         yield _named("RANK", rank), reason
-        yield {"name": "WORLD_SIZE", "value": str(topology.nodes)}, reason
-        yield {"name": "LOCAL_RANK", "value": "0"}, reason
-        yield {"name": "LOCAL_WORLD_SIZE", "value": "1"}, reason
+        yield EnvVar(name="WORLD_SIZE", value=str(topology.nodes)), reason
+        yield EnvVar(name="LOCAL_RANK", value="0"), reason
+        yield EnvVar(name="LOCAL_WORLD_SIZE", value="1"), reason
 
 
 def _add(
-    changes: Changes, place: pods.Place, present: Mapping[Any, EnvVar], rule: str, wanted: Iterable[_Wanted]
+    changes: Changes, place: pods.Place, present: Mapping[str, EnvVar], rule: str, wanted: Iterable[_Wanted]
 ) -> None:
     """Add the variables that a container does not have yet; `present` are those that it has, by name."""
     missing = []
     for entry, reason in wanted:
-        name = entry["name"]
-        if name in present:
-            _report_kept(changes, place, entry, present[name], rule)
+        if entry.name in present:
+            _report_kept(changes, place, entry, present[entry.name], rule)
         else:
-            missing.append((entry, f"{rule}/{_rule_name(name)}", reason))
+            missing.append((msgspec.to_builtins(entry), f"{rule}/{_rule_name(entry.name)}", reason))
     changes.extend((*place.path, "env"), missing)
 
 
 def _report_kept(changes: Changes, place: pods.Place, entry: EnvVar, found: EnvVar, rule: str) -> None:
     """Warn about a variable of the job's own that is not the one that Muster would have set."""
-    name = entry["name"]
-    if found != entry and name not in _JUDGED:
-        where = f"{paths.field(changes.document, place.path)}.env[{name}]"
-        message = f"kept as the job sets it; Muster would have set {entry.get('value')!r}"
-        changes.report(warning(where, found.get("value"), message, rule=f"{rule}/{_rule_name(name)}"))
+    if found != entry and entry.name not in _JUDGED:
+        where = f"{paths.field(changes.document, place.path)}.env[{entry.name}]"
+        message = f"kept as the job sets it; Muster would have set {entry.literal!r}"
+        changes.report(warning(where, found.literal, message, rule=f"{rule}/{_rule_name(entry.name)}"))
 
 
 _JUDGED = frozenset(

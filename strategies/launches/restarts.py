@@ -11,10 +11,10 @@ only what is written is noted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from muster.strategies.documents import paths, pods
 from muster.strategies.documents.findings import Finding, note
+from muster.strategies.documents.model import ExitCodes
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.quantities import whole
 from muster.strategies.jobs import templates
@@ -29,7 +29,7 @@ _TOGETHER = frozenset(
     | {Launcher.PYTHON, Launcher.DEEPSPEED}
 )
 """Launchers of which each node starts its own; of the others one pod starts the processes of all."""
-_Restart = tuple[Path, Any, str]
+_Restart = tuple[Path, int | str, str]
 
 
 def check(job: Job) -> Iterator[Finding]:
@@ -74,22 +74,20 @@ def _setting(launch: Launch, values: Mapping[str, str | None], option: str) -> s
 
 def _restarts(place: pods.Place) -> Iterator[_Restart]:
     """Yield where a replicated job writes that one pod starts again: place inside it, value, and what starts again."""
-    spec = place.raw_job["template"]["spec"]
-    inside, limit = ("template", "spec"), spec.get("backoffLimit")
-    policy, limit_of_one = spec.get("podFailurePolicy") or {}, spec.get("backoffLimitPerIndex")
-    rules = [each for each in policy.get("rules") or () if isinstance(each, dict)]
-    ends = any(each.get("action") == "FailJob" and _is_every_failure(each.get("onExitCodes")) for each in rules)
-    if place.raw_pod.get("restartPolicy") == "OnFailure" and limit != 0:
+    spec, inside = place.job.template.spec, ("template", "spec")
+    limit, limit_of_one, rules = spec.backoff_limit, spec.backoff_limit_per_index, spec.pod_failure_policy.rules
+    ends = any(each.action == "FailJob" and _is_every_failure(each.on_exit_codes) for each in rules)
+    if place.pod.restart_policy == "OnFailure" and limit != 0:
         yield (*inside, "template", "spec", "restartPolicy"), "OnFailure", "a container that fails"
-    elif limit_of_one is not None and not (limit_of_one == 0 and spec.get("maxFailedIndexes") == 0):
+    elif limit_of_one is not None and not (limit_of_one == 0 and spec.max_failed_indexes == 0):
         yield (*inside, "backoffLimitPerIndex"), limit_of_one, "the pod of one index"
-    elif type(limit) is int and limit > 0 and not ends:
+    elif limit and limit > 0 and not ends:
         yield (*inside, "backoffLimit"), limit, "a pod that fails"
     for index, rule in enumerate(rules):
-        if rule.get("action") == "Ignore":
+        if rule.action == "Ignore":
             yield (*inside, "podFailurePolicy", "rules", index, "action"), "Ignore", "a pod that this rule meets"
 
 
-def _is_every_failure(codes: Any) -> bool:
+def _is_every_failure(codes: ExitCodes | None) -> bool:
     """Whether a rule meets each container that fails."""
-    return isinstance(codes, dict) and codes.get("operator") == "NotIn" and codes.get("values") in ([], [0])
+    return codes is not None and codes.operator == "NotIn" and codes.values in ((), (0,))

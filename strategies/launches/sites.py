@@ -7,22 +7,20 @@ from the runtime. Changes are always written to the object under admission: spec
 from __future__ import annotations
 
 import functools
-import itertools
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import model, names
+from muster.strategies.documents import names
+from muster.strategies.documents.model import Container, EnvVar
 from muster.strategies.documents.paths import Path, field
-from muster.strategies.documents.pods import Container, EnvVar
 from muster.strategies.jobs.jobs import Job, once_for_part
-from muster.strategies.launches import environments, launches, readings
+from muster.strategies.launches import environments, readings
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.readings import Reading
-from muster.strategies.trainer.resources import merge_resources, written
+from muster.strategies.trainer.resources import merge_resources
 
 __all__ = ["Site", "find_site"]
 
@@ -57,25 +55,19 @@ class Site(Struct, frozen=True, dict=True):
         return field(self.document, self.path)
 
     @functools.cached_property
-    def variables(self) -> Mapping[str | None, EnvVar]:
+    def variables(self) -> Mapping[str, EnvVar]:
         """`env` by name."""
-        return dict(zip(map(_name, self.env), self.env, strict=True))
+        return {each.name: each for each in self.env}
 
     @functools.cached_property
     def values(self) -> Mapping[str, str | None]:
-        """The text of each variable by name, None for one that only the pod knows; most have nothing but a text."""
-        texts, sources = (list(map(read, self.variables.values())) for read in (_text_of, _source_of))
-        found = dict(zip(map(str, self.variables), texts, strict=True))
-        for name in itertools.compress(self.variables, map(operator.not_, texts)):
-            found[str(name)] = ""
-        for name in itertools.compress(self.variables, map(operator.is_not, sources, itertools.repeat(None))):
-            found[str(name)] = None
-        return found
+        """The text of each variable by name, None for one that only the pod knows."""
+        return {name: each.literal for name, each in self.variables.items()}
 
-    @functools.cached_property
+    @property
     def launch(self) -> Launch:
         """The bare launch: the first word decides, and wrappers and shells are not looked into."""
-        return launches.parse(self.argv)
+        return self.reading.bare
 
     @functools.cached_property
     def reading(self) -> Reading:
@@ -118,10 +110,6 @@ class Site(Struct, frozen=True, dict=True):
             changes.set((*self.path, "args"), list(args), rule=rule, reason=reason)
 
 
-_name = operator.methodcaller("get", "name")
-_text_of, _source_of = operator.methodcaller("get", "value"), operator.methodcaller("get", "valueFrom")
-
-
 @once_for_part
 def find_site(job: Job) -> Site | None:
     """Return the site of the training container; None for a JobSet without one."""
@@ -132,24 +120,19 @@ def _of_jobset(job: Job) -> Site | None:
     place = job.container
     if place is None:
         return None
-    own = place.raw
-    command, args = tuple(own.get("command") or ()), tuple(own.get("args") or ())
-    env = environments.known(own.get("env") or (), own.get("name"), own.get("resources") or {})
-    return Site(command, args, bool(command), place.path, job.document, env)
+    own = place.container
+    env = environments.known(own.env, own.name, own.resources)
+    return Site(own.command or (), own.args or (), bool(own.command), place.path, job.document, env)
 
 
 def _of_trainjob(job: Job) -> Site:
-    place, trainer = job.container, job.raw_trainer
-    runtimes: Container = place.raw if place else {}
-    command, args = trainer.get("command"), trainer.get("args")
-    inherited = job.runtime.resources if job.runtime else model.Resources()
-    merged = written(merge_resources(inherited, job.trainer.resources_per_node, job.runtime))
-    env = (*(runtimes.get("env") or ()), *(trainer.get("env") or ()))
+    trainer, own = job.trainer, job.container.container if job.container else Container()
+    merged = merge_resources(own.resources, trainer.resources_per_node, job.runtime)
     return Site(
-        command=tuple((runtimes.get("command") if command is None else command) or ()),
-        args=tuple((runtimes.get("args") if args is None else args) or ()),
-        own_command=command is not None,
+        command=(own.command if trainer.command is None else trainer.command) or (),
+        args=(own.args if trainer.args is None else trainer.args) or (),
+        own_command=trainer.command is not None,
         path=("spec", "trainer"),
         document=job.document,
-        env=environments.known(env, runtimes.get("name"), merged, names.RESERVED_ENV),
+        env=environments.known((*own.env, *trainer.env), own.name, merged, names.RESERVED_ENV),
     )

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding, model, names, pods
+from muster.strategies.documents import model, names
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
 from muster.strategies.documents.quantities import whole
 from muster.strategies.jobs import templates
@@ -54,12 +53,12 @@ class _Hosts(Struct, frozen=True):
 
 def check(job: Job) -> Iterator[Finding]:
     """Check the launches of a TrainJob whose runtime is one of MPI."""
-    policy = job.runtime.ml_policy.get("mpi") if job.runtime is not None and job.kind == "TrainJob" else None
-    site = sites.find_site(job) if isinstance(policy, dict) else None
-    if site is None or not isinstance(policy, dict) or site.reading.unread:
+    policy = job.runtime.policy.mpi if job.runtime is not None and job.kind == "TrainJob" else None
+    site = sites.find_site(job) if policy is not None else None
+    if site is None or policy is None or site.reading.unread:
         return
     hosts = _hosts(job, policy)
-    if not policy.get("runLauncherAsNode"):
+    if not policy.run_launcher_as_node:
         yield from _misplaced(job, hosts)
     for launch in site.reading.launches:
         report = error if launch.certain else warning
@@ -87,10 +86,8 @@ def _root(job: Job, site: Site, launch: Launch, report: Callable[..., Finding]) 
     place, program = job.container, launches.program(launch.head[0]) if launch.head else ""
     if place is None or program not in _OPEN_MPI or "allow_run_as_root" in launch.values:
         return
-    contexts = [each.get("securityContext") for each in (place.raw, place.raw_pod)]
-    user = next((each["runAsUser"] for each in contexts if isinstance(each, dict) and "runAsUser" in each), None)
-    allowed = {name: launch.env.get(name) or pods.env_value(site.env, name) for name in _AS_ROOT}
-    if user == 0 and any(value != "1" for value in allowed.values()):
+    allowed = {name: launch.env.get(name) or site.values.get(name) for name in _AS_ROOT}
+    if place.user == 0 and any(value != "1" for value in allowed.values()):
         message = "does not run as root, and the runtime's container is root's; add --allow-run-as-root"
         yield report(site.locate_option(launch, ""), quotes.launch(launch), message, rule="core/launch")
 
@@ -98,20 +95,19 @@ def _root(job: Job, site: Site, launch: Launch, report: Callable[..., Finding]) 
 _AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 
-def _hosts(job: Job, policy: Mapping[str, Any]) -> _Hosts:
-    nodes = max(topologies.pods_of(job), 1)
-    lines = nodes if job.raw_trainer.get("numNodes") is not None else _workers(job)
-    if policy.get("runLauncherAsNode"):
-        # The launcher is one of the nodes that the job names, and there is at least one other.
-        lines = max(nodes, 2) if job.raw_trainer.get("numNodes") is not None else lines + 1
-    gpus = _gpus(job) if policy.get("runLauncherAsNode") else _gpus_of_workers(job)
-    return _Hosts(lines, _per_node(job, policy.get("numProcPerNode")), nodes, gpus)
+def _hosts(job: Job, policy: model.MPIPolicy) -> _Hosts:
+    nodes, named = max(topologies.pods_of(job), 1), job.trainer.num_nodes is not None
+    if not policy.run_launcher_as_node:
+        lines, gpus = nodes if named else _workers(job), _gpus_of_workers(job)
+    else:  # the launcher is one of the nodes that the job names, and there is at least one other
+        lines, gpus = max(nodes, 2) if named else _workers(job) + 1, _gpus(job)
+    return _Hosts(lines, _per_node(job, policy.num_proc_per_node), nodes, gpus)
 
 
 def _workers(job: Job) -> int:
     """Return the pods of the runtime's replicated job `node`, whose number a job without numNodes leaves as it is."""
-    made = (each.raw for each in templates.list_templates(job) if each.raw.get("name") == names.CONTAINER_NODE)
-    return sum(map(pods.at_once, made)) or 1
+    every = templates.list_templates(job)
+    return sum(each.job.at_once for each in every if each.job.name == names.CONTAINER_NODE) or 1
 
 
 def _ranks(site: Site, launch: Launch, hosts: _Hosts) -> Iterator[Finding]:
@@ -140,9 +136,9 @@ def _ranks(site: Site, launch: Launch, hosts: _Hosts) -> Iterator[Finding]:
         yield warning(site.locate_option(launch, "np"), asked, message, rule="core/too-many-processes")
         return
     ranks = asked if asked is not None else hosts.lines * (hosts.slots if each is None else each)
-    yield from _idle(site, launch, hosts, ranks)
-    inner = launches.parse((launch.target, *launch.rest))
-    if inner.launcher in _OF_ONE_POD - {Launcher.TRL} and ranks > hosts.lines:
+    inner = launches.parse((launch.target, *launch.rest)).launcher
+    yield from _idle(site, launch, hosts, ranks, inner)
+    if inner in _OF_ONE_POD - {Launcher.TRL} and ranks > hosts.lines:
         name = launches.program(launch.target)
         message = f"each of its {ranks} ranks would start a launcher of its own, {name}; start one of the two alone"
         yield warning(site.locate_option(launch, ""), quotes.launch(launch), message, rule="core/launch")
@@ -156,15 +152,14 @@ def _each(values: Mapping[str, str]) -> int | None:
     return int(found[1]) if found else whole(values.get("npernode", ""))
 
 
-def _idle(site: Site, launch: Launch, hosts: _Hosts, ranks: int) -> Iterator[Finding]:
+def _idle(site: Site, launch: Launch, hosts: _Hosts, ranks: int, inner: Launcher) -> Iterator[Finding]:
     """Report nodes without a rank, and GPUs that no rank has; a rank that starts others may use all of them."""
-    inner = launches.parse((launch.target, *launch.rest))
     option = next((name for name in ("map_by", "npernode", "num_proc") if name in launch.values), "")
     where, shown = site.locate_option(launch, _SPELLED.get(option, "")), launch.values.get(option)
     if ranks < hosts.nodes:
         message = f"{ranks} ranks for the job's {hosts.nodes} nodes leave some of them idle; start more"
         yield warning(where, shown or quotes.launch(launch), message, rule="core/nodes")
-    elif inner.launcher in (Launcher.PYTHON, Launcher.OTHER) and ranks < hosts.nodes * hosts.gpus:
+    elif inner in (Launcher.PYTHON, Launcher.OTHER) and ranks < hosts.nodes * hosts.gpus:
         idle = hosts.nodes * hosts.gpus - ranks
         message = (
             f"{ranks} ranks, and the job's {hosts.nodes} nodes have {hosts.gpus} GPUs each, so that {idle} are idle; "
@@ -223,9 +218,8 @@ def _named_hosts(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
 
 def _is_mounted(job: Job) -> bool:
     """Whether a volume may bring the file that deepspeed reads by default."""
-    container = job.container.raw if job.container is not None else {}
-    mounts: Any = container.get("volumeMounts") or ()
-    return any(str(each.get("mountPath", "")).startswith(_JOB) for each in mounts)
+    mounts = job.container.container.volume_mounts if job.container is not None else ()
+    return any(each.mount_path.startswith(_JOB) for each in mounts)
 
 
 def _alone(site: Site, launch: Launch, hosts: _Hosts, report: Callable[..., Finding]) -> Iterator[Finding]:
@@ -249,10 +243,9 @@ def _gpus(job: Job) -> int:
 def _gpus_of_workers(job: Job) -> int:
     """Return the GPUs of the nodes of a runtime whose launcher is none of them; only the runtime gives them some."""
     for template in templates.list_templates(job):
-        for container in template.raw_spec.get("containers") or ():
-            if template.raw.get("name") == container.get("name") == names.CONTAINER_NODE:
-                asked: Any = container.get("resources") or {}
-                return devices.gpus(decoding.read(asked, model.Resources))
+        for container in template.pod.containers:
+            if template.job.name == container.name == names.CONTAINER_NODE:
+                return devices.gpus(container.resources)
     return 0
 
 
@@ -267,12 +260,12 @@ def _misplaced(job: Job, hosts: _Hosts) -> Iterator[Finding]:
         yield warning("spec.trainer.resourcesPerNode", None, message, rule="core/idle-devices")
 
 
-def _per_node(job: Job, written: object) -> int:
+def _per_node(job: Job, written: int | None) -> int:
     """Return the slots of one node: those of the job, else of the runtime, where 1 stands for the number of GPUs."""
-    own = job.raw_trainer.get("numProcPerNode")
-    if own is not None:
+    own = job.trainer.num_proc_per_node
+    if type(own) is int:
         return own
-    if type(written) is int and written != 1:
+    if written is not None and written != 1:
         return written
     inherited = job.container.container.resources if job.container is not None else model.Resources()
     override = job.trainer.resources_per_node

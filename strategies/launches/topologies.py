@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -165,30 +164,25 @@ def _exists(entry: str, count: int) -> bool:
     return index < count if index is not None else entry.startswith(("GPU-", "MIG-"))
 
 
-def sees_others(container: pods.Container) -> bool:
+def sees_others(container: model.Container) -> bool:
     """Whether a container sees devices that it did not ask for (NVIDIA container toolkit)."""
-    privileged = (container.get("securityContext") or {}).get("privileged") is True
-    return privileged or pods.find_env(container.get("env"), names.SHOWN_DEVICES) is not None
+    return container.is_privileged or container.find_env(names.SHOWN_DEVICES) is not None
 
 
 @once
 def pods_of(job: Job) -> int:
     """Return the number of pods that train at once, whatever number of nodes their launch names."""
     if job.kind == "TrainJob":
-        written, policy = job.raw_trainer.get("numNodes"), job.runtime.ml_policy if job.runtime else {}
-        return (policy.get("numNodes") or 1) if written is None else written
+        written, policy = job.trainer.num_nodes, job.runtime.policy if job.runtime else model.MLPolicy()
+        return (policy.num_nodes or 1) if written is None else written
     return max(1, sum(pods_of_parts(job) if len(job.world) > 1 else map(_pods, job.world)))
 
 
-def pods_of_replicated_job(job: Job, replicated: Mapping[str, Any]) -> int:
+def pods_of_replicated_job(job: Job, replicated: model.ReplicatedJob) -> int:
     """Return the pods of a replicated job that exist at once; those of a TrainJob are as many as Trainer makes."""
     if job.kind == "TrainJob":
-        return ml_policies.count(
-            job.runtime.policy if job.runtime else model.MLPolicy(),
-            decoding.read(replicated, model.ReplicatedJob),
-            job.trainer,
-        )
-    return pods.replicas(replicated) * pods.at_once(replicated)
+        return ml_policies.count(job.runtime.policy if job.runtime else model.MLPolicy(), replicated, job.trainer)
+    return replicated.jobs * replicated.at_once
 
 
 @once_for_all
@@ -198,31 +192,30 @@ def pods_of_parts(job: Job) -> tuple[int, ...]:
 
 
 def _pods(place: pods.Place) -> int:
-    return pods.replicas(place.raw_job) * pods.at_once(place.raw_job)
+    return place.job.jobs * place.job.at_once
 
 
 def take_turns(job: Job) -> bool:
     """Whether some pods of the training start only when others of the same Job have ended."""
-    return any(pods.takes_turns(place.raw_job) for place in job.world)
+    return any(place.job.takes_turns for place in job.world)
 
 
 def trainer_processes(job: Job) -> int | str:
     """Return what Trainer writes into PET_NPROC_PER_NODE for this TrainJob: a number, or `AUTO`."""
     counted = resources.count_processes(job.trainer, _resources(job), job.runtime)
-    uncounted = (
-        counted == resources.AUTO and claims_of(job) and not devices.gpus(_asked(job)) and not _claimed_gpus(job)
-    )
-    return resources.count_cpus(_asked(job)) if uncounted and job.trainer.num_proc_per_node is None else counted
+    if counted != resources.AUTO or job.trainer.num_proc_per_node is not None or not claims_of(job):
+        return counted
+    return counted if devices.gpus(_asked(job)) or _claimed_gpus(job) else resources.count_cpus(_asked(job))
 
 
-def claims_of(job: Job) -> Sequence[Mapping[str, Any]]:
+def claims_of(job: Job) -> tuple[model.PodClaim, ...]:
     """Return `resourceClaimsPerNode` of a TrainJob: entries of each training pod's `resourceClaims`."""
-    return job.raw_trainer.get("resourceClaimsPerNode") or () if job.kind == "TrainJob" else ()
+    return job.trainer.resource_claims_per_node if job.kind == "TrainJob" else ()
 
 
 def _claimed_gpus(job: Job) -> bool:
     """Whether Trainer counts GPUs in the first claim: in exact requests whose name has "gpu" (KEP-2782)."""
-    claim = str(claims_of(job)[0].get("resourceClaimTemplateName"))
+    claim = claims_of(job)[0].resource_claim_template_name
     if job.claim_devices.get(claim) is None:
         return True  # nobody knows, and torchrun counts what it sees
     start = devices.request_key(claim, "")
@@ -242,23 +235,23 @@ def trainer_gpus(job: Job) -> int:
 
 
 def _of_trainjob(job: Job) -> Topology:
-    trainer, place = job.trainer, job.container
-    merged = resources.merge_resources(_resources(job), trainer.resources_per_node, job.runtime)
-    claims = place.pod.resource_claims if place else ()
-    if job.kind == "TrainJob" and (own := trainer.resource_claims_per_node):
-        claims = (*claims, *own)
-        used = (*merged.claims, *(model.ResourceClaimUse(each.name) for each in own))
-        merged = msgspec.structs.replace(merged, claims=used)
-    found = _devices_of(job, merged, claims)
-    nodes = pods_of(job)
-    explicit = trainer.num_proc_per_node
-    if isinstance(explicit, int):
+    merged = resources.merge_resources(_resources(job), job.trainer.resources_per_node, job.runtime)
+    if own := claims_of(job):
+        used = (model.ResourceClaimUse(name=each.name) for each in own)
+        merged = msgspec.structs.replace(merged, claims=(*merged.claims, *used))
+    found = _devices_of(job, merged, (*_pod_claims(job), *claims_of(job)))
+    nodes, explicit = pods_of(job), job.trainer.num_proc_per_node
+    if type(explicit) is int:
         return Topology(nodes, explicit, found, explicit=True)
     return Topology(nodes, resources.count_cpus(merged) if found.count == 0 else found.count, found)
 
 
 def _resources(job: Job) -> model.Resources:
     return job.container.container.resources if job.container else model.Resources()
+
+
+def _pod_claims(job: Job) -> tuple[model.PodClaim, ...]:
+    return job.container.pod.resource_claims if job.container else ()
 
 
 def _of_jobset(job: Job) -> Topology:
@@ -276,8 +269,7 @@ def _of_jobset(job: Job) -> Topology:
 
 @once_for_part
 def _of_pod(job: Job) -> devices.Devices:
-    claims = job.container.pod.resource_claims if job.container else ()
-    return _devices_of(job, _resources(job), claims)
+    return _devices_of(job, _resources(job), _pod_claims(job))
 
 
 def is_uneven(job: Job) -> bool:
@@ -308,41 +300,37 @@ def _devices_of(job: Job, asked: model.Resources, pod_claims: Sequence[model.Pod
     Args:
         job: the job; its plan counts.
         asked: resources of the container, as in the documents.
-        pod_claims: the pod's `resourceClaims`, as in the documents.
+        pod_claims: claims of the pod, as in the documents.
     """
     plan = plans.training(job)
     place = job.container if plan else None
-    if plan is None or place is None:
-        return devices.seen(asked, pod_claims, job.claim_devices)
-    if not plan.uses:
+    if plan is None or place is None or not plan.uses:
         found = devices.seen(asked, pod_claims, job.claim_devices)
-        return (
-            devices.Devices(None, "claim") if found.kind == "none" else found
-        )  # the job asks for a claim, but the request has an error
+        if plan is not None and place is not None and found.kind == "none":
+            return devices.Devices(None, "claim")  # the job asks for a claim, but the request has an error
+        return found
     known = dict(job.claim_devices)
-    entries, used = list(pod_claims), list(asked.claims)
+    entries, used = {each.name: each for each in pod_claims}, list(asked.claims)
     for use in plan.uses:
-        known[use.entry.get("resourceClaimTemplateName") or use.entry["resourceClaimName"]] = use.devices
-        if all(each.name != use.entry["name"] for each in entries):
-            entries.append(decoding.read(use.entry, model.PodClaim))
-        if place.path in use.containers and all(each.name != use.entry["name"] for each in used):
-            used.append(model.ResourceClaimUse(use.entry["name"]))
+        entry = decoding.read(use.entry, model.PodClaim)
+        known[entry.resource_claim_template_name or entry.resource_claim_name] = use.devices
+        entries.setdefault(entry.name, entry)
+        if place.path in use.containers and all(each.name != entry.name for each in used):
+            used.append(model.ResourceClaimUse(name=entry.name))
     gone = {name for path, name in plan.swapped if path == place.path}
-    left = model.Resources(
-        {name: amount for name, amount in asked.limits.items() if name not in gone},
-        {name: amount for name, amount in asked.requests.items() if name not in gone},
-        tuple(used),
+    limits, requests = (
+        {name: amount for name, amount in amounts.items() if name not in gone}
+        for amounts in (asked.limits, asked.requests)
     )
-    return devices.seen(left, entries, known)
+    return devices.seen(model.Resources(limits, requests, tuple(used)), tuple(entries.values()), known)
 
 
 def _counts(place: pods.Place) -> tuple[str, str]:
     """Return the texts of PET_NNODES and PET_NPROC_PER_NODE, "" for one that is missing."""
-    env = place.raw.get("env")
-    return _written(env, names.PET_NNODES), _written(env, names.PET_NPROC_PER_NODE)
+    nodes, per_node = (place.container.find_env(name) for name in (names.PET_NNODES, names.PET_NPROC_PER_NODE))
+    return _written(nodes), _written(per_node)
 
 
-def _written(env: Sequence[pods.EnvVar] | None, name: str) -> str:
+def _written(entry: model.EnvVar | None) -> str:
     """Return the text of an env variable, "" when it is missing; for a reference, a text that is not a number."""
-    entry = pods.find_env(env, name)
-    return "" if entry is None else str(entry.get("value", entry.get("valueFrom", "")))
+    return "" if entry is None else entry.value or str(entry.value_from or "")

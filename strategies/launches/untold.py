@@ -20,7 +20,6 @@ from muster.strategies.launches.written import Seen
 
 __all__ = ["check"]
 
-_ELSEWHERE = ("torch", "flux")
 _JUDGED = frozenset(
     {Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.TRL, Launcher.TUNE, Launcher.DEEPSPEED, Launcher.COMPOSER}
     | {Launcher.FABRIC}
@@ -34,11 +33,11 @@ def check(job: Job) -> Iterator[Finding]:
         return
     if runtime.is_unlabelled or job.container is None:
         return
-    if any(runtime.ml_policy.get(each) is not None for each in _ELSEWHERE):
+    if runtime.policy.torch is not None or runtime.policy.flux is not None:
         return
-    if runtime.ml_policy.get("mpi") is not None and topologies.pods_of(job) > 1:
+    if runtime.policy.mpi is not None and topologies.pods_of(job) > 1:
         return
-    site = sites.find_site(job) if not job.container.raw.get("envFrom") else None  # it may hold PET_*
+    site = sites.find_site(job) if not job.container.container.env_from else None  # it may hold PET_*
     if site is None or not any(each.launcher in _JUDGED for each in site.reading.launches):
         return
     apart = all("standalone" in each.values for each in site.reading.launches)  # each node may train its own

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.strategies.documents import pods
 from muster.strategies.documents.findings import Finding, beginning, error, warning
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import launcher_settings, sites, topologies
@@ -60,7 +59,7 @@ def refused(job: Job, site: Site, launch: Launch) -> Iterator[Finding]:
     if launch.launcher is not Launcher.TORCHRUN:
         return
     named = {*(() if launch.cleared else site.variables), *launch.env} & _OF_TORCHRUN
-    env = {name: value for name in sorted(map(str, named)) if (value := _value(site, launch, name))}
+    env = {name: value for name in sorted(named) if (value := _value(site, launch, name))}
     for name, value, message in launcher_settings.refused_variables(launch, env, "torch"):
         report = error if launch.certain else warning
         yield report(_field(job, site, launch, name), beginning(value, 80), message, rule="core/launch")
@@ -70,10 +69,7 @@ _OF_TORCHRUN = launcher_settings.read_variables("torch")
 
 
 def _value(site: Site, launch: Launch, name: str) -> str | None:
-    if name in launch.env:
-        return launch.env[name]
-    entry = site.variables[name]
-    return None if entry.get("valueFrom") is not None else str(entry.get("value") or "")
+    return launch.env[name] if name in launch.env else site.values[name]
 
 
 def _hides(name: str, value: str) -> bool:
@@ -91,6 +87,6 @@ def _on_cpu(job: Job) -> str:
 def _field(job: Job, site: Site, launch: Launch, name: str) -> str:
     if name in launch.env:
         return site.locate_option(launch, "")
-    if job.kind == "TrainJob" and pods.find_env(job.raw_trainer.get("env"), name) is None:
+    if job.kind == "TrainJob" and all(each.name != name for each in job.trainer.env):
         return "spec.runtimeRef.name"
     return f"{site.place}.env[{name}]"

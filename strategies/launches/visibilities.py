@@ -10,8 +10,7 @@ index is (CUDA C++ Programming Guide, CUDA_VISIBLE_DEVICES).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from muster.strategies.documents import names, pods, quantities
 from muster.strategies.documents.findings import Finding, beginning, note, warning
@@ -52,8 +51,8 @@ def _unseen(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
 def _by_index(job: Job, site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     """Warn about devices that are chosen by the index of a pod, of which each numbers its own from 0."""
     count, place = topology.devices.count, job.container
-    each = topologies.pods_of(job) if job.kind == "TrainJob" or place is None else pods.at_once(place.raw_job)
-    if not count or each <= count or (place is not None and topologies.sees_others(place.raw)):
+    each = topologies.pods_of(job) if job.kind == "TrainJob" or place is None else place.job.at_once
+    if not count or each <= count or (place is not None and topologies.sees_others(place.container)):
         return
     for name in VARIABLES:
         value = world.launch.env.get(name) or ""
@@ -86,7 +85,7 @@ def check_others(job: Job, topology: Topology, counts: Callable[[], bool]) -> It
         if count and value in ("none", "void", "") and found is not None:
             message = f"shows no GPU where the container toolkit reads it, and {own}; remove it"
             yield note(found[1], f"{names.SHOWN_DEVICES}={value}", message, rule=_RULE)
-        elif 0 < count < _WHOLE and _is_privileged(place.raw):
+        elif 0 < count < _WHOLE and place.container.is_privileged:
             message = f"a privileged container may see all GPUs of its machine, and {own}, so it may use others"
             inside = f"{field(job.document, place.path)}.securityContext.privileged"
             yield note(inside if job.kind == "JobSet" else _RUNTIME, True, f"{message}; remove it", rule=_RULE)
@@ -118,19 +117,13 @@ def check_named(site: Site, world: World, topology: Topology) -> Iterator[Findin
 
 def _entry(job: Job, place: pods.Place, name: str) -> tuple[str | None, str] | None:
     """Return the value of a variable of the training container and where it is written."""
-    for document, where in (
-        (job.raw_trainer if job.kind == "TrainJob" else {}, f"spec.trainer.env[{name}]"),
-        (place.raw, f"{field(job.document, place.path)}.env[{name}]" if job.kind == "JobSet" else _RUNTIME),
-    ):
-        env: Any = document.get("env")
-        entry = pods.find_env(env, name)
-        if entry is not None:
-            return (None if entry.get("valueFrom") is not None else str(entry.get("value") or "")), where
-    return None
-
-
-def _is_privileged(container: Mapping[str, Any]) -> bool:
-    return (container.get("securityContext") or {}).get("privileged") is True
+    own = job.trainer.env if job.kind == "TrainJob" else ()
+    entry = next((each for each in reversed(own) if each.name == name), None)
+    if entry is not None:
+        return entry.literal, f"spec.trainer.env[{name}]"
+    entry = place.container.find_env(name)
+    where = f"{field(job.document, place.path)}.env[{name}]" if job.kind == "JobSet" else _RUNTIME
+    return None if entry is None else (entry.literal, where)
 
 
 _RULE = "core/devices-of-others"

@@ -122,7 +122,7 @@ def _agreed(every: list[World], topology: Topology) -> World | None:
 def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
     """Return the world of each launch that the site's command line makes."""
     env = _environment(job, site, topology)
-    closed = not (job.container and job.container.raw.get("envFrom"))
+    closed = not (job.container and job.container.container.env_from)
     every = []
     for launch in site.reading.launches:
         ranked, bare = _ranked(job, launch), not launch.through
@@ -196,7 +196,7 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     Trainer writes its five variables over those of a runtime; on a JobSet of a user, Muster adds those that lack.
     """
     env = dict(site.values)
-    if job.container and topologies.sees_others(job.container.raw):
+    if job.container and topologies.sees_others(job.container.container):
         env.setdefault(names.SHOWN_DEVICES, "all")
     processes = "auto" if topology.processes is None else str(topology.processes)
     if job.kind == "TrainJob":
@@ -204,7 +204,7 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     injected = {names.PET_NNODES: str(topology.nodes), names.PET_NPROC_PER_NODE: processes}
     if job.kind == "TrainJob":
         return {**env, **(injected if job.runtime is not None and job.runtime.is_torch else {})}
-    untold = job.is_untouched and not (job.container and job.container.raw.get("envFrom"))  # which may hold PET_*
+    untold = job.is_untouched and not (job.container and job.container.container.env_from)  # which may hold PET_*
     if untold or (job.container and ranks.is_a_sweep(job.container, site.reading.training or site.launch)):
         return env
     return {**injected, **env}

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.strategies.launches import launches, quotes
-from muster.strategies.launches.launches import Launcher
+from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.options import Options, Table, split, table
 
 __all__ = ["Peeled", "Wrapper", "known", "peel"]
@@ -134,8 +134,8 @@ def known(word: str) -> bool:
     return launches.program(word) in _programs() or launches.program(word) == "busybox"
 
 
-def peel(words: Sequence[str]) -> Peeled | None:
-    """Take the outermost wrapper off a command line; None where its program is not one."""
+def peel(words: Sequence[str], launch: Launch) -> Peeled | None:
+    """Take the outermost wrapper off a command line, of which `launch` is the bare launch; None where there is none."""
     name = launches.program(words[0]) if words else ""
     if name == "busybox":
         return Peeled(name, tuple(words[1:]))
@@ -144,7 +144,7 @@ def peel(words: Sequence[str]) -> Peeled | None:
     wrapper = _program_wrapper(name)
     if wrapper is not None:
         return _open(name, wrapper, words[1:], ("python",))
-    if name.startswith("python") and (launch := launches.parse(words)).launcher is Launcher.PYTHON:
+    if name.startswith("python") and launch.launcher is Launcher.PYTHON:
         module = _module_wrapper(launch.target) if launch.module else None
         if module is not None:
             return _open(launch.target, module, launch.rest, launch.head)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import names, pods
+from muster.strategies.documents import model, names, pods
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import expansions
 from muster.strategies.launches.launches import Launch
@@ -68,7 +68,7 @@ class Seen:
         """The texts of all variables, one behind the other."""
         return "\n".join(map(str, filter(None, self.site.values.values())))
 
-    def entry(self, name: str) -> Mapping[str, Any] | None:
+    def entry(self, name: str) -> model.EnvVar | None:
         """Return the entry of a variable; None for one that Trainer writes over."""
         if self.job.kind == "TrainJob" and name in names.RESERVED_ENV:
             return None  # Trainer writes its own over it, or refuses the job
@@ -80,17 +80,20 @@ class Seen:
             text = launch.env[name]
             return None if text is None else Written(lambda: f"{self.site.place}.command", f"{name}={text}", text)
         entry = self.entry(name)
-        if entry is None or entry.get("valueFrom") is not None:
-            return None
-        text = str(entry.get("value") or "")
-        return Written(partial(self.where, name), text, text)
+        text = entry.literal if entry else None
+        return None if text is None else Written(partial(self.where, name), text, text)
 
     def where(self, name: str) -> str:
         """Return the field path of a variable."""
         if self.job.kind == "JobSet":
             return f"{self.site.place}.env[{name}]"
-        own = pods.find_env(self.job.raw_trainer.get("env"), name) is not None
+        own = any(each.name == name for each in self.job.trainer.env)
         return f"spec.trainer.env[{name}]" if own else "spec.runtimeRef.name"
+
+    def field_path(self, name: str) -> str:
+        """Return the field of the pod from which a variable is read, "" for none."""
+        entry = self.entry(name)
+        return entry.field_path if entry else ""
 
     def setting(self, launch: Launch, option: str) -> Written | None:
         """Return what torchrun reads for an option: its flag, else its PET_* variable."""
@@ -108,8 +111,7 @@ class Seen:
             value = self.variable(None, found[1])
             if value is not None:
                 return value.text
-            field = ((self.entry(found[1]) or {}).get("valueFrom") or {}).get("fieldRef") or {}
-            path = field.get("fieldPath")
+            path = self.field_path(found[1])
             own = self.job.name if path == _JOBSET_NAME else self.job.namespace if path == "metadata.namespace" else ""
             return own or found[0]
 
@@ -117,15 +119,16 @@ class Seen:
 
     def defaulted(self, text: str) -> str:
         """Take the defaults of variables that nothing sets; see `muster.strategies.launches.expansions`."""
-        if "${" not in text or self.place.raw.get("envFrom"):
+        if "${" not in text or self.place.container.env_from:
             return text
-        every = {name: self.variable(None, name) for name in self.site.variables if name is not None}
+        every = {name: self.variable(None, name) for name in self.site.variables}
         env = {name: value.text if value is not None else None for name, value in every.items()}
         return expansions.take_defaults(text, env)[0]
 
     def reference(self, launch: Launch, name: str) -> str:
         """Return what a variable holds where it is read from elsewhere, as `$(NAME)`; else its text, "" for none."""
-        if name not in launch.env and (self.entry(name) or {}).get("valueFrom") is not None:
+        entry = self.entry(name) if name not in launch.env else None
+        if entry is not None and entry.literal is None:
             return f"$({name})"
         found = self.variable(launch, name)
         return "" if found is None else found.text
@@ -135,27 +138,21 @@ class Seen:
         found = REFERENCE.fullmatch(self.expand(text.strip()))
         if found is None:
             return ""
-        entry = self.entry(found[1])
-        if entry is None:
-            return names.COMPLETION_INDEX_FIELD if found[1] == "JOB_COMPLETION_INDEX" else ""
-        return str(((entry.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath") or "")
+        is_index = found[1] == "JOB_COMPLETION_INDEX" and self.entry(found[1]) is None
+        return names.COMPLETION_INDEX_FIELD if is_index else self.field_path(found[1])
 
     def is_of_one_pod(self, text: str) -> bool:
         """Whether a value differs from pod to pod: its name, its address, a random number."""
         if _OWN_COMMANDS.search(text) or "$$" in text:
             return True
-        for name in REFERENCE.findall(text):
-            source = ((self.entry(name) or {}).get("valueFrom") or {}).get("fieldRef") or {}
-            if name in _OF_ONE_POD or str(source.get("fieldPath")) in _OWN_FIELDS:
-                return True
-        return False
+        return any(name in _OF_ONE_POD or self.field_path(name) in _OWN_FIELDS for name in REFERENCE.findall(text))
 
     def is_shifted(self, text: str) -> str:
         """Return the number that is added to the index of each pod of the only Job of a training, "" for none."""
         found = _SHIFTED.fullmatch(text) if "$((" in text else None
         if found is None or len(self.site.reading.launches) > 1:
             return ""
-        several = self.job.kind == "JobSet" and (len(self.job.world) > 1 or pods.replicas(self.place.raw_job) > 1)
+        several = self.job.kind == "JobSet" and (len(self.job.world) > 1 or self.place.job.jobs > 1)
         return "" if several else found[1] or found[2]
 
     def is_a_name(self, text: str) -> bool:
@@ -163,5 +160,4 @@ class Seen:
         found = REFERENCE.fullmatch(text)
         if found is None:
             return text == "$( hostname )"
-        source = ((self.entry(found[1]) or {}).get("valueFrom") or {}).get("fieldRef") or {}
-        return found[1] == "HOSTNAME" or str(source.get("fieldPath")) in _OWN_FIELDS
+        return found[1] == "HOSTNAME" or self.field_path(found[1]) in _OWN_FIELDS

@@ -22,8 +22,8 @@ def behind(monkeypatch):
         launch = launches.Launch(
             **{name: getattr(inner, name) for name in inner.__slots__} | {"through": through} | more
         )
-        original = readings.read
-        monkeypatch.setattr(readings, "read", lambda line: Reading((launch,)) if list(line) == argv else original(line))
+        made, original = Reading((launch,), bare=launches.parse(argv)), readings.read
+        monkeypatch.setattr(readings, "read", lambda line: made if list(line) == argv else original(line))
 
     return read
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec import field
 
 from muster.strategies import upstream
+from muster.strategies.documents.model import EnvVar
 from muster.strategies.frameworks.vllm import model_shapes, serve_view, vllm_flags, vllm_servers
 from muster.strategies.frameworks.vllm.serve_view import Circumstances, ServeView
 from muster.strategies.launches import readings
@@ -36,8 +37,8 @@ class Assumed(ServeView):
 def findings(text, facts, line):
     words = shlex.split(line)
     start = words.index("vllm")
-    env = [dict(zip(("name", "value"), each.split("=", 1), strict=True)) for each in words[:start]]
-    site = Site(tuple(words[start:]), (), True, (), {}, tuple(env))
+    env = dict(each.split("=", 1) for each in words[:start])
+    site = Site(tuple(words[start:]), (), True, (), {}, tuple(EnvVar(name=name, value=env[name]) for name in env))
     (launch,) = readings.read(words[start:]).launches
     view = Assumed(vllm_servers.of_launch(launch, site.values), site, Circumstances())
     view.facts = facts

@@ -6,6 +6,7 @@ import shlex
 import tomllib
 
 from muster.strategies import upstream
+from muster.strategies.documents.model import EnvVar
 from muster.strategies.frameworks.trl import parsing
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
 from muster.strategies.frameworks.trl.training_settings import TrainingSettings
@@ -20,7 +21,7 @@ NAMES = ("--model_name_or_path", "m", "--dataset_name", "d")
 def found(method, *args, env=(), world=1, **facts):
     """The findings about the arguments of a method, those about missing names left out; field is the flag's name."""
     invocation = Invocation(method, Form.TRL, tuple(args))
-    variables = tuple({"name": name, "value": value} for name, value in dict(env).items())
+    variables = tuple(EnvVar(name=name, value=value) for name, value in dict(env).items())
     site = Site(("trl", method), tuple(args), own_command=True, path=(), document={}, env=variables)
     parsed = parsing.parse(method, args)
     settings = TrainingSettings(invocation, parsed, site, FACTS | {"method": method} | facts, lambda: world)

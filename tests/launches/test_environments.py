@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from muster.strategies.documents import decoding, model
 from muster.strategies.launches import environments
 
 
 def told(*env, name="node", replaced=frozenset(), **resources):
-    found = environments.known(env, name, resources, replaced)
-    return {each["name"]: each.get("value") for each in found}
+    container = decoding.read({"env": env, "resources": resources}, model.Container)
+    found = environments.known(container.env, name, container.resources, replaced)
+    return {each.name: each.literal for each in found}
 
 
 def amount(name, resource, **more):

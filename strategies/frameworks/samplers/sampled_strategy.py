@@ -76,7 +76,7 @@ def _server(pair: Pair) -> Iterator[Finding]:
         return
     around = serve_view.Circumstances(
         gpus=role_resources.count_devices(pair),
-        others=topologies.sees_others(pair.sampler.place.raw),
+        others=topologies.sees_others(pair.sampler.place.container),
         own_image=pair.job.kind == "JobSet",
         initialized=True,  # a sampler without a model is told elsewhere
         alone=pair.sampler.bare,

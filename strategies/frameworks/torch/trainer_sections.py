@@ -96,7 +96,7 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
 def _visible(job: Job, topology: topologies.Topology) -> int | None:
     """Return how many devices of each node its programs see; None where that is not known."""
     site, place, devices = sites.find_site(job), job.container, topology.devices
-    others = place is not None and topologies.sees_others(place.raw)
+    others = place is not None and topologies.sees_others(place.container)
     return topologies.visible(devices.count, site.values if site else {}, others=others, maker=devices.maker)
 
 

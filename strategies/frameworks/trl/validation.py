@@ -19,14 +19,13 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.strategies.documents import loose, model, mounts
+from muster.strategies.documents import loose, mounts
 from muster.strategies.documents.findings import Finding, Severity, error, warning
 from muster.strategies.documents.quantities import whole
 from muster.strategies.frameworks.trl import conflicts, flags, parsing
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
 from muster.strategies.frameworks.trl.training_settings import TrainingSettings
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.jobs.templates import find_template
 from muster.strategies.launches import topologies
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
@@ -154,8 +153,7 @@ def check_output(job: Job, folder: object, field: str) -> Iterator[Finding]:
         return
     container = job.container.container
     path = posixpath.normpath(posixpath.join(container.working_dir, folder))
-    template = find_template(job, job.container.job_path)
-    if template is None or not path.startswith("/"):
+    if not path.startswith("/"):
         return
     mount = mounts.holding(path, loose.mappings(job.container.raw.get("volumeMounts")))
     shown = f"--output_dir {folder}"
@@ -165,24 +163,18 @@ def check_output(job: Job, folder: object, field: str) -> Iterator[Finding]:
             message = (
                 "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
             )
-        elif mounts.holds("/root", path) and _user(container, template.pod) > 0:
+        elif mounts.holds("/root", path) and (job.container.user or 0) > 0:
             message = (
                 "the home of root is closed to the user as whom the container runs; mount a volume, and write there"
             )
         if message:
             yield warning(field, shown, message, rule="trl/output")
         return
-    why = mounts.why_fixed(mount, loose.mappings(template.raw_spec.get("volumes")))
+    why = mounts.why_fixed(mount, loose.mappings(job.container.raw_pod.get("volumes")))
     if why:
         at = mount["mountPath"]
         message = f"the volume at {at} {why}, and TRL cannot save there; use a volume that can be written"
         yield error(field, shown, message, rule="trl/output")
-
-
-def _user(container: model.Container, pod: model.PodSpec) -> int:
-    """Return the number of the user as whom a container runs, 0 where it is the image's or root."""
-    users = [each.security_context.run_as_user for each in (container, pod) if each.security_context]
-    return next((each for each in users if each is not None), 0)
 
 
 def check_server(job: Job, site: Site) -> Iterator[Finding]:

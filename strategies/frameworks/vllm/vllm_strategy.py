@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import additions
@@ -190,7 +191,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
     return serve_view.Circumstances(
         gpus=topologies.read_topology(job).devices.count,
         maker=topologies.read_topology(job).devices.maker,
-        others=job.container is not None and topologies.sees_others(job.container.raw),
+        others=job.container is not None and topologies.sees_others(job.container.container),
         own_image=_is_foreign(job),
         initialized=_has_model_initializer(job),
         alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
@@ -300,7 +301,7 @@ def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("--host", "0.0.0.0"), "other pods can reach it"  # noqa: S104  # other pods reach a pod only this way
     if not server.has("port") and not server.has("uds") and not hidden:
         yield ("--port", str(vllm_servers.PORT)), "probes and the Service know its port"
-    others = job.container is not None and topologies.sees_others(job.container.raw)
+    others = job.container is not None and topologies.sees_others(job.container.container)
     found = topologies.read_topology(job).devices
     count = topologies.visible(found.count, server.env, others=others, maker=found.maker)
     size = gpu_shares.missing(server, count)

@@ -189,7 +189,7 @@ def gangs(job: Job, inputs: Inputs) -> Iterator[Finding]:
             named = (group, str(written.get(key)))
             if named in groups:
                 before = found.get(named, (0, template, (*path, key)))
-                found[named] = (before[0] + topologies.pods_of_replicated_job(job, template.raw), *before[1:])
+                found[named] = (before[0] + topologies.pods_of_replicated_job(job, template.job), *before[1:])
     for named, (count, template, path) in found.items():
         least = member(groups[named], "spec").get("minMember")
         if type(least) is int and least > count:
