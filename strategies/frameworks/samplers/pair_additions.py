@@ -105,7 +105,8 @@ def _add_flags(pair: Pair, changes: Changes) -> None:
     if found:
         words = [word for flag, _ in found for word in flag]
         reason = f"the sampler of this training is completed so that {'; '.join(reason for _, reason in found)}"
-        site.write(changes, pair.sampler.command, (*site.args, *words), rule="sampler/flags", reason=reason)
+        command = vllm_servers.written_command(site)
+        site.write(changes, command, (*site.args, *words), rule="sampler/flags", reason=reason)
 
 
 def _add_env(changes: Changes, place: pods.Place, entry: tuple[str, str, str]) -> None:

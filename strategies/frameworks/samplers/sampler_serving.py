@@ -61,13 +61,6 @@ class Serving(Struct, frozen=True):
         """How many pods it has at once."""
         return self.place.job.jobs * self.place.job.at_once
 
-    @property
-    def command(self) -> tuple[str, ...]:
-        """The command to write: `vllm serve` where only the image's entrypoint says it, none where one stands."""
-        if self.site.command or vllm_servers.starts(self.site.launch):
-            return self.site.command
-        return ("vllm",) if self.site.args[:1] == ("serve",) else ("vllm", "serve")
-
 
 def role(job: model.ReplicatedJob) -> str | None:
     """Return what labels say that a replicated job is: its role, or `sampler` for a server of vLLM's framework."""

@@ -68,20 +68,16 @@ class VLLMStrategy:
             changes.report(_unchanged(site))
             return
         if "--" in site.command:
-            changes.report(_closed(site))
+            message = "-- ends the flags of the command, so Muster cannot add any; remove it"
+            changes.report(warning(f"{site.place}.command", "--", message, rule="vllm/closed-flags"))
             return
         settled, overruled = _settle(site, job, server)
         if overruled:
             server = vllm_servers.implied(settled) or server
         added = list(_missing(job, server))
-        implied = ("vllm",) if site.args[:1] == ("serve",) else ("vllm", "serve")
-        command = site.command or (() if vllm_servers.starts(site.launch) else implied)
-        reasons = "; ".join(reason for _, reason in added)
-        reason = (
-            f"vllm serve is completed so that {reasons}"
-            if added
-            else "vllm serve, the image's entrypoint, is written out"
-        )
+        reason = "vllm serve, the image's entrypoint, is written out"
+        if added:
+            reason = f"vllm serve is completed so that {'; '.join(reason for _, reason in added)}"
         if any(flag[0] == "--api-server-count" for flag, _ in added):
             message = "one API server answers for all replicas, for vLLM loads adapters at run time with one only"
             changes.report(warning(f"{site.place}.args", "--api-server-count 1", message, rule="vllm/features"))
@@ -90,7 +86,9 @@ class VLLMStrategy:
             also = f"; {reason}" if added else ""
             reason = f"the job's own words win over its runtime, which also gives {shown}{also}"
         new = [word for flag, _ in added for word in flag]
-        site.write(changes, command, _with(settled.args, new), rule="vllm/serve", reason=reason)
+        end = settled.args.index("--") if "--" in settled.args else len(settled.args)  # no word behind it is a flag
+        args = (*settled.args[:end], *new, *settled.args[end:])
+        site.write(changes, vllm_servers.written_command(site), args, rule="vllm/serve", reason=reason)
 
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
         """Add probes and the env of the features; the servers of several pods are independent and do not meet."""
@@ -259,25 +257,13 @@ def _overruled(server: Server, authors: Authors) -> Iterator[serve_arguments.Giv
         )
 
 
-def _with(args: tuple[str, ...], new: list[str]) -> tuple[str, ...]:
-    """Return arguments with new flags: before a bare `--`, behind which vLLM takes no word for a flag."""
-    end = args.index("--") if "--" in args else len(args)
-    return (*args[:end], *new, *args[end:])
-
-
-def _closed(site: sites.Site) -> Finding:
-    message = "-- ends the flags of the command, so Muster cannot add any; remove it"
-    return warning(f"{site.place}.command", "--", message, rule="vllm/closed-flags")
-
-
 def _unchanged(site: sites.Site) -> Finding:
     """Say that a command line was left alone; a server behind a wrapper is judged all the same."""
-    inside = [launch for launch in site.reading.launches if vllm_servers.starts(launch)]
-    if inside:
-        around = inside[0].through[0] if inside[0].through else "another program"
-        message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
-        return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
+    inside = next((launch for launch in site.reading.launches if vllm_servers.starts(launch)), None)
     message = "this program is not vllm serve, so it was not changed or checked, and gets neither flags nor probes"
+    if inside is not None:
+        around = inside.through[0] if inside.through else "another program"
+        message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
     return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
 
 
@@ -350,12 +336,8 @@ def _feature_findings(job: Job, found: list[Server]) -> Iterator[Finding]:
             message = f"is not a feature that Muster knows; use {' or '.join(sorted(_FEATURES))}"
             yield error(field, word, message, rule="vllm/features")
     if "sleep" in _asked(job) and topologies.read_topology(job).on_cpu:
-        yield error(
-            field,
-            shown,
-            "sleep needs a GPU, and vLLM refuses it on CPU; ask for a GPU, or remove sleep",
-            rule="vllm/features",
-        )
+        message = "sleep needs a GPU, and vLLM refuses it on CPU; ask for a GPU, or remove sleep"
+        yield error(field, shown, message, rule="vllm/features")
     if "lora" in _asked(job) and not all(_may_update(server) for server in found):
         message = "vLLM loads adapters at run time with one API server only; set --api-server-count 1, or remove lora"
         yield error(field, shown, message, rule="vllm/features")
