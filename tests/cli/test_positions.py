@@ -8,7 +8,7 @@ import pytest
 
 from muster.strategies.documents import paths
 from muster.strategies.documents.findings import error
-from muster.webhook.cli import field_places
+from muster.webhook.cli import findings_report
 from muster.webhook.cli.cases import prepare
 from muster.webhook.kubeyaml import sources
 from tests.cli import jobs
@@ -163,7 +163,7 @@ def case(write):
 
 
 def line(case, finding):
-    spot = field_places.of_finding(case, finding)
+    spot = findings_report.of_field(case, finding.field, finding.value)
     return case.source.parsed.around.splitlines()[spot.line - 1].strip()
 
 

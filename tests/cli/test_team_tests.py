@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from muster.strategies.frameworks import builtin
-from muster.webhook.cli.policy_tests import case_files
+from muster.webhook.cli import case_files
 from tests.cli import jobs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team-tests"

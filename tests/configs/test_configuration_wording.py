@@ -10,7 +10,7 @@ import pytest
 
 from muster.webhook import configs, kubeyaml
 from muster.webhook.configs import wording
-from muster.webhook.configs.documents import Config
+from muster.webhook.configs.config_file import Config
 
 VALUES = [None, True, -1, 3.5, 1e30, 10**30, "", "x", "x y", "A" * 300, [], [1], {}, {"x": 1}, {"x": {}}, {"a b": {}}]
 FOREIGN = re.compile(

@@ -41,7 +41,7 @@ from msgspec.structs import replace
 from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.documents.trainer_versions import VERSIONS
 from muster.webhook.cli import cases as decided
-from muster.webhook.cli import jobsets, problems
+from muster.webhook.cli import problems
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Source
 
@@ -165,7 +165,7 @@ def _decided(setup: decided.Setup) -> Iterator[decided.Case]:
         if decided.is_job(source):
             case = setup.decide(source)
             yield case
-            following = jobsets.follow(case, setup)
+            following = decided.follow(case, setup)
             if following is not None:
                 yield following
 

@@ -9,7 +9,7 @@ import tomllib
 import yaml
 
 from muster.webhook import configs
-from muster.webhook.configs import documents
+from muster.webhook.configs import config_file
 from tests.manifests import bases, files
 from tools import chartvalues
 
@@ -77,7 +77,7 @@ def test_keys_that_start_no_pod_anew_are_those_that_take_effect_at_once():
     (line,) = re.findall(r"omit \$config (.*?) \|", (CHART / "templates" / "_config.tpl").read_text())
     left_out = {json.loads(each) for each in line.split()}
     known = {each.alias for each in configs.Config.model_fields.values()} - {"apiVersion", "kind"}
-    assert left_out == known - set(documents.AT_START)
+    assert left_out == known - set(config_file.AT_START)
 
 
 def test_what_is_linked_into_the_chart_is_there():

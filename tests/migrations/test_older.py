@@ -7,7 +7,7 @@ import yaml
 
 from muster.strategies.documents import overrides, trainer_versions
 from muster.webhook.cli import migrations
-from muster.webhook.cli.schemas import releases, schema_shapes
+from muster.webhook.cli.schemas import schema_shapes, schema_validation
 from tests.migrations import jobs
 
 NODE = [{"name": "node"}]
@@ -49,7 +49,7 @@ def test_the_patches_are_those_that_a_finding_of_the_trainer_of_today_says(migra
     written = overrides.spelled(job, trainer_versions.NEWEST.patches)
     assert migrated(job).job == {**REF, **written}
     kind = schema_shapes.kinds("2.3")["TrainJob"]
-    told = releases.told(job, ("spec", "podTemplateOverrides"), kind, lambda _: False)
+    told = schema_validation.told(job, ("spec", "podTemplateOverrides"), kind, lambda _: False)
     assert "&" not in told
     assert yaml.safe_load(f"{{{told.partition('write this: ')[2]}}}") == written
 

@@ -18,8 +18,8 @@ import yaml
 from muster.strategies.platform.placements import Role
 from muster.strategies.platform.profiles import Profile
 from muster.webhook.admission import budgets
-from muster.webhook.configs import documents, profiles, roles, sections
-from muster.webhook.configs.models import Model
+from muster.webhook.configs import config_file, profile_settings, role_settings, sections
+from muster.webhook.configs.sections import Model
 from tools.site import tables
 
 __all__ = ["Key", "Section", "page", "sections_of"]
@@ -34,8 +34,8 @@ value that is not allowed is an error that names its path. Times are in seconds 
 This page is written by `make reference` from the models of `webhook/configs`.
 """
 _OWNERS: Mapping[type[Model], type] = {
-    profiles.ProfileSettings: Profile,
-    roles.RoleSettings: Role,
+    profile_settings.ProfileSettings: Profile,
+    role_settings.RoleSettings: Role,
     sections.Budget: budgets.Budget,
 }
 """Where the members of a section are described, if not in its own docstring."""
@@ -81,7 +81,7 @@ class Section:
     keys: tuple[Key, ...]
 
 
-def sections_of(model: type[Model] = documents.Config, path: str = "") -> Iterator[Section]:
+def sections_of(model: type[Model] = config_file.Config, path: str = "") -> Iterator[Section]:
     """Yield a section and those inside of it, in the order of the models."""
     own: list[Key] = []
     inner: list[tuple[type[Model], str]] = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.webhook.cli.migrations import conversion, migration_notes
+from muster.webhook.cli import migrations
+from muster.webhook.cli.migrations import migration_notes
 from tools.site import tables
 
 __all__ = ["page"]
@@ -21,7 +22,7 @@ TrainJob cannot say it; the member stands in the list at the head of the output.
 This page is written by `make reference` from `webhook/cli/migrations/members.toml`.
 """
 _TITLES = {
-    **dict.fromkeys(conversion.SOURCES, ""),
+    **dict.fromkeys(migrations.SOURCES, ""),
     "TrainJob": " of Trainer 2.0 and 2.1",
     "TrainingRuntime": " and ClusterTrainingRuntime of Trainer 2.0 and 2.1",
 }

@@ -1,6 +1,7 @@
 """Cases: one job and the decisions about it, made by the functions that the service calls.
 
-As in the cluster, `Setup.decide` first mutates the object and then validates the result.
+As in the cluster, `Setup.decide` first mutates the object and then validates the result. `follow` predicts the JobSet
+that Trainer would make of a TrainJob after mutation, which is then decided with that TrainJob as its owner.
 """
 
 from __future__ import annotations
@@ -13,25 +14,56 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from muster.strategies.documents import findings, loose, names, paths
+from muster.strategies.documents import decoding, findings, loose, names, paths
 from muster.strategies.documents.findings import Finding, Severity
+from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
 from muster.strategies.plugins.registry import PluginImportError
+from muster.strategies.trainer import predictions
 from muster.webhook.admission import answers, decisions, governors, guards, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
-from muster.webhook.cli import file_findings, gathering, related, rule_selection, schemas
+from muster.webhook.cli import file_findings, gathering, problems, related, schemas
 from muster.webhook.cli.gathering import GatheredCluster
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cli.related import Inputs
-from muster.webhook.cli.rule_selection import Selection
-from muster.webhook.cluster import readers
+from muster.webhook.cluster import overlay, readers
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Source, Unreadable
 
-__all__ = ["Case", "Setup", "is_job", "is_judged", "of_text", "policy", "prepare", "read", "setup"]
+__all__ = [
+    "Case",
+    "Selection",
+    "Setup",
+    "follow",
+    "is_job",
+    "is_judged",
+    "of_text",
+    "policy",
+    "prepare",
+    "read",
+    "setup",
+]
+
 
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
+
+
+class Selection(Struct, frozen=True):
+    """The rules that are reported.
+
+    Attributes:
+        selected: ids (`trl/launch`) and groups (`trl`); empty for all.
+        ignored: ids and groups that are left out, also of those selected.
+    """
+
+    selected: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+
+    def wants(self, rule: str) -> bool:
+        """Whether findings of a rule are reported."""
+        names = {rule, rule.partition("/")[0]}
+        return (not self.selected or bool(names & self.selected)) and not names & self.ignored
 
 
 class Case(Struct, frozen=True):
@@ -56,13 +88,18 @@ class Case(Struct, frozen=True):
     settled: frozenset[tuple[str, str]] = frozenset()
     notes: tuple[str, ...] = ()
     predicted: bool = False
-    selection: Selection = rule_selection.ALL
+    selection: Selection = Selection()
     ending: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         """`TrainJob/llama`."""
         return self.source.title
+
+    @property
+    def place(self) -> str:
+        """Place and name of the job."""
+        return f"{self.source.origin} {self.title}{' (predicted)' if self.predicted else ''}"
 
     @property
     def namespace(self) -> str:
@@ -339,3 +376,44 @@ def setup(args: argparse.Namespace, found: sources.Input, *, live: bool = False)
     settings = policy(args.config)
     cluster.reader.trainer = args.trainer or settings.trainer
     return Setup(found.sources, unreadable, cluster, settings, namespace)
+
+
+def follow(case: Case, setup: Setup) -> Case | None:
+    """Return the case of the JobSet that Trainer would make of a TrainJob.
+
+    None when there would be none (the TrainJob is refused, or its runtime is missing or not usable), when the case is
+    not a TrainJob, or when the input contains that JobSet. One that cannot be predicted is named on stderr.
+    """
+    if case.source.kind != "TrainJob" or case.refused:
+        return None
+    name = predictions.job_name(case.document)
+    runtime = _runtime(case, name, setup)
+    if runtime is None or decoding.check(runtime.document) or _is_given(name, case.namespace, setup):
+        return None
+    try:
+        predicted = predictions.predict(case.document, runtime, case.namespace)
+    except predictions.UnpredictableError as error:
+        problems.warn([problems.one_line(f"muster: {case.place}: {error}")])
+        return None
+    cluster = overlay.Overlay(setup.cluster.reader)
+    cluster.put(readers.Ref("TrainJob", case.namespace, name), case.document)
+    decided = setup.decide(structs.replace(case.source, document=predicted.jobset, repeats=()), cluster)
+    return Case(decided.source, decided.mutated, decided.validated, notes=predicted.notes, predicted=True)
+
+
+def _runtime(case: Case, name: str, setup: Setup) -> Runtime | None:
+    """Return the runtime that Trainer would use: the runtime snapshot of the job, otherwise the live runtime."""
+    try:
+        frozen = setup.cluster.reader.get(readers.Ref("RuntimeSnapshot", case.namespace, name))
+    except readers.SnapshotInvalid:
+        return None
+    trainer = readers.trainer_of(setup.cluster.reader)
+    return Runtime(frozen, "snapshot", version=trainer) if frozen is not None else case.mutated.governor.runtime
+
+
+def _is_given(name: str, namespace: str, setup: Setup) -> bool:
+    for source in setup.sources:
+        metadata = source.document.get("metadata")
+        if source.kind == "JobSet" and isinstance(metadata, dict) and metadata.get("name") == name:
+            return (metadata.get("namespace") or setup.namespace) == namespace
+    return False

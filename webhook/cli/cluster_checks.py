@@ -1,5 +1,7 @@
 """Clusters: checks jobs with what a running cluster has, or the jobs of the cluster themselves.
 
+The API server is asked too about each job of files, and about what will be made for it, before it exists.
+
 Decisions are made as the service makes them: from memory, and what is missing there is fetched, before the decision is
 made again. Files win over the cluster, so that a runtime can be tried before it is applied.
 """
@@ -8,20 +10,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
 
 from muster.kube import clients, transports
-from muster.webhook.cli import cases, cluster_dry_runs, problems
+from muster.strategies.documents import trainjobs
+from muster.strategies.documents.findings import Finding, error
+from muster.strategies.documents.loose import member
+from muster.webhook.admission import answers
+from muster.webhook.cli import cases, problems
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cli.problems import CommandError
-from muster.webhook.cluster import kinds, listings, live, readers, trainers, writes
+from muster.webhook.cluster import dry_runs, kinds, listings, live, readers, served, trainers, writes
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Input, Origin, Source
 
 __all__ = ["check"]
+
 
 _DEADLINE = 10.0  # seconds for one request
 _MOST_FETCHES = 12  # as the service: namespace, job, runtime, snapshot, claims
@@ -56,7 +63,7 @@ async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
             setup = structs.replace(setup, fetched=claims)
             decided = [await _decide(setup, source, asking) for source in judged]
         if names:
-            asked = cluster_dry_runs.DryRuns(sender, setup)
+            asked = _DryRuns(sender, setup)
             decided = [await asked.ask(case) for case in decided]
             asking.warnings.update(asked.warnings)
     finally:
@@ -175,3 +182,63 @@ class _Asking:
 
 def _is_forbidden(error: Exception) -> bool:
     return isinstance(error.__cause__, transports.RefusedError) and error.__cause__.status == 403
+
+
+_MAKING = {"TrainJob": kinds.KINDS["TrainJob"], "JobSet": kinds.JOBSET}
+
+
+class _DryRuns:
+    """Asks one API server with the rights of whoever runs the command.
+
+    Args:
+        sender: a connection to it; not closed here.
+        setup: the input.
+
+    Attributes:
+        warnings: what could not be asked, each once.
+    """
+
+    def __init__(self, sender: transports.Sender, setup: Setup) -> None:
+        self.warnings: dict[str, None] = {}
+        self._sender = sender
+        self._setup = setup
+
+    async def ask(self, case: Case) -> Case:
+        """Return a case with what the API server refuses of the job, of its Jobs and of its pods."""
+        kind = _MAKING.get(case.source.kind)
+        if kind is None or case.misfits or case.failure:
+            return case
+        name, found = dry_runs.name_of(case.document), list[Finding]()
+        if not self._needs_files(case):
+            answer = await self._answer(kind, case.namespace, _created(case.source.document, case.namespace))
+            found += [error("metadata.name", name, answer.refusal, rule=dry_runs.RULE)] if answer.refusal else []
+        follower = case if case.source.kind == "JobSet" else cases.follow(case, self._setup)
+        runtime = case.mutated.governor.runtime if case.source.kind == "TrainJob" else None
+        document = follower.document if follower is not None else {}
+        asked = dry_runs.questions(document, case.namespace, runtime, name)
+        answered = [(each, await self._answer(each.kind, case.namespace, each.document)) for each in asked]
+        found += dry_runs.findings(answered, case.source.kind)
+        return structs.replace(case, own=(*case.own, *map(answers.quotable, found))) if found else case
+
+    def _needs_files(self, case: Case) -> bool:
+        """Whether the cluster lacks what the files have, so that it would refuse the job for that alone."""
+        kind, name = trainjobs.runtime_ref(case.document)
+        namespace = case.namespace if kind == "TrainingRuntime" else ""
+        given = self._setup.cluster.origins
+        return readers.Ref(kind, namespace, name) in given or readers.Ref("Namespace", "", case.namespace) in given
+
+    async def _answer(self, kind: served.Kind, namespace: str, document: Mapping[str, Any]) -> dry_runs.Answer:
+        answer = await dry_runs.ask(self._sender, kind, namespace, document, _DEADLINE)
+        if answer.trouble:
+            self.warnings[answer.trouble + ", so its dry run was not made" * answer.forbidden] = None
+        return answer
+
+
+def _created(document: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """Return a document as it is sent: without what only the API server writes."""
+    kept = ("name", "generateName", "labels", "annotations", "finalizers", "ownerReferences")
+    metadata = {key: value for key, value in member(document, "metadata").items() if key in kept}
+    return {
+        **{key: value for key, value in document.items() if key != "status"},
+        "metadata": {**metadata, "namespace": namespace},
+    }

@@ -6,18 +6,31 @@ What ended comes first, then what holds the whole job, then what keeps its pods 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from muster.audit import scanner
 from muster.strategies.documents import names
 from muster.strategies.documents.loose import items, member
 from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
 from muster.webhook.cli.observed import Document, Observed, condition, containers, seconds_since
-from muster.webhook.cli.problems import age, plural
-from muster.webhook.cli.quotations import last_words, listed, quoted
+from muster.webhook.cli.problems import age, one_line, plural
 from muster.webhook.controllers.guards import Verdict
 
-__all__ = ["TABLE", "Diagnosis", "claims", "diagnose", "holders", "is_gated", "seats", "waits_for"]
+__all__ = [
+    "TABLE",
+    "Diagnosis",
+    "claims",
+    "diagnose",
+    "holders",
+    "is_gated",
+    "last_words",
+    "listed",
+    "quoted",
+    "seats",
+    "waits_for",
+]
+
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
@@ -402,3 +415,26 @@ def _end(ended: Document) -> str:
         how = f"exit code {code}, the guard's"
     said = last_words(ended.get("message"))
     return f"{how}: {said}" if said else how
+
+
+_SHOWN = 300  # characters of a quotation
+_READ = 4096
+_NAMED = 3  # names in a list
+
+
+def quoted(text: object, longest: int = _SHOWN) -> str:
+    """Return what a controller, the scheduler or a webhook said: one line without known tokens and a full stop."""
+    line = one_line(scanner.text(str(text or ""), _READ)).rstrip(".")
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def last_words(text: object) -> str:
+    """Return the last line of what a container left."""
+    lines = [line for line in str(text or "")[-_READ:].splitlines() if line.strip()]
+    return quoted(lines[-1]) if lines else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return `a, b, c and 2 more`."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -12,9 +12,9 @@ from typing import Any
 from muster.strategies.documents import names
 from muster.strategies.documents.loose import items, member
 from muster.webhook.cli import diagnosis, problems, terminal
+from muster.webhook.cli.diagnosis import last_words, listed, quoted
 from muster.webhook.cli.observed import Document, Observed, containers, seconds_since
 from muster.webhook.cli.problems import age
-from muster.webhook.cli.quotations import last_words, listed, quoted
 
 __all__ = ["GATEWAY", "MANAGED_BY", "TERM", "Status", "brief", "has_ended", "is_wrong", "lines", "of", "summary"]
 

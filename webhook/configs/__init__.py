@@ -1,26 +1,26 @@
 """The configuration file: one YAML document, read into an immutable model that gives the `Policy` of decisions.
 
-`files` reads the file, `documents` models the whole, `sections` the settings of the service; `profiles`, `roles`,
-`controllers` and `trust` model the sections of these names.
+`config_file` reads the file and models the whole. `profile_settings` and `role_settings` model the sections `profiles:`
+and `roles:`, and `sections` all others.
 """
 
 from __future__ import annotations
 
-from muster.webhook.configs.controllers import ControllerSettings, LeaseSettings, TrainingSettings
-from muster.webhook.configs.documents import Config
-from muster.webhook.configs.files import ConfigError, load, parse
-from muster.webhook.configs.profiles import ProfileSettings
-from muster.webhook.configs.roles import RoleSettings
+from muster.webhook.configs.config_file import Config, ConfigError, Framework, load, parse
+from muster.webhook.configs.profile_settings import ProfileSettings
+from muster.webhook.configs.role_settings import RoleSettings
 from muster.webhook.configs.sections import (
     Audit,
     AuditFile,
     ClusterSettings,
-    Framework,
+    ControllerSettings,
+    LeaseSettings,
     ReportLimits,
+    SecretSettings,
     Server,
     Tls,
+    TrainingSettings,
 )
-from muster.webhook.configs.trust import SecretSettings
 
 __all__ = [
     "Audit",

@@ -1,4 +1,4 @@
-"""The sections that say how the service runs: frameworks, listener, certificate, cluster, audit log."""
+"""The sections of the configuration file, but for `profiles:` and `roles:`, and the base class of all its parts."""
 
 from __future__ import annotations
 
@@ -6,47 +6,161 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import pydantic
+from pydantic import alias_generators
 
 from muster.strategies.documents.trainer_versions import VERSIONS
 from muster.webhook.admission import budgets
-from muster.webhook.admission.policies import Mode
-from muster.webhook.configs import models, profiles, trust
 
 __all__ = [
     "AnchorSettings",
     "Audit",
     "AuditFile",
     "Budget",
+    "CertificatesLease",
     "Checks",
     "ClusterSettings",
-    "Framework",
+    "ControllerSettings",
+    "LeaseSettings",
+    "Model",
+    "Name",
+    "Namespace",
     "ReportLimits",
+    "SecretSettings",
     "Server",
-    "SpokenMode",
     "Tls",
+    "TrainingSettings",
+    "TrainingsLease",
 ]
 
 
-def _spoken(value: object) -> object:
-    return "off" if value is False else value
+_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+
+Name = Annotated[str, pydantic.Field(max_length=253, pattern=_NAME)]
+"""Of an object."""
+Namespace = Annotated[str, pydantic.Field(max_length=63, pattern=_NAME)]
 
 
-SpokenMode = Annotated[Mode, pydantic.BeforeValidator(_spoken)]
-"""A mode; YAML 1.1 reads the unquoted word off as false, which counts as `off`."""
+class Model(pydantic.BaseModel):
+    """A part of the file: keys in camel case, unknown keys refused, immutable after reading."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, alias_generator=alias_generators.to_camel)
 
 
-class Framework(models.Model):
-    """Settings of one framework.
+class LeaseSettings(Model):
+    """The Lease by which one replica is elected as leader.
 
     Attributes:
-        mode: mode of its jobs; the one of the file without it.
-        rendezvous: how the ranks meet unless the job says otherwise; see docs/rendezvous.md.
-        profile: claim profile of jobs that ask for none.
+        name: name of the Lease.
+        namespace: namespace of the Lease, Muster's own.
+        duration: seconds after which another replica may take a Lease that is not renewed.
+        deadline: seconds within which the leader must renew the Lease; otherwise it stops leading.
+        retry: seconds between two attempts to get or renew the Lease.
     """
 
-    mode: SpokenMode | None = None
-    rendezvous: Literal["static", "c10d"] = "static"
-    profile: profiles.ProfileName | None = None
+    name: Name = "muster-controllers"
+    namespace: Namespace = "muster-system"
+    duration: Annotated[float, pydantic.Field(ge=1, le=600)] = 15.0
+    deadline: Annotated[float, pydantic.Field(gt=0, le=600)] = 10.0
+    retry: Annotated[float, pydantic.Field(gt=0, le=60)] = 2.0
+
+    @pydantic.model_validator(mode="after")
+    def _leaves_time(self) -> LeaseSettings:
+        """Check that the leader has time for a retry, and stops before another replica may start."""
+        if not self.retry < self.deadline < self.duration:
+            raise ValueError(
+                f"retry {self.retry}, deadline {self.deadline}, duration {self.duration}: "
+                "each must be less than the next"
+            )
+        return self
+
+
+class ControllerSettings(Model):
+    """The controllers.
+
+    Attributes:
+        enabled: whether this process takes part; needs `cluster.source: live`.
+        grace: seconds for which a claim or a template is kept after the last reference to it is gone.
+        resync: seconds after which all objects are reconciled again.
+        deadline: seconds for one request to the API server.
+        ended_pods: seconds after which an ended pod of a Kubernetes Job is deleted while other pods use its shared
+            claim; null keeps it. See docs/controllers.md.
+        lease: the Lease of the leader.
+    """
+
+    enabled: bool = False
+    grace: Annotated[float, pydantic.Field(ge=0, le=86400)] = 300.0
+    resync: Annotated[float, pydantic.Field(ge=1, le=3600)] = 30.0
+    deadline: Annotated[float, pydantic.Field(gt=0, le=60)] = 5.0
+    ended_pods: Annotated[float, pydantic.Field(ge=0, le=86400)] | None = 300.0
+    lease: LeaseSettings = LeaseSettings()
+
+
+class TrainingsLease(LeaseSettings):
+    """The Lease of the one replica that keeps what trainings reported."""
+
+    name: Name = "muster-trainings"
+
+
+class TrainingSettings(Model):
+    """Whether what the guard reports outlives the pods of a training; see docs/guard.md.
+
+    Attributes:
+        enabled: whether this process takes part; needs `cluster.source: live`.
+        deadline: seconds for one request to the API server.
+        lease: the Lease of the one replica that writes.
+    """
+
+    enabled: bool = False
+    deadline: Annotated[float, pydantic.Field(gt=0, le=60)] = 5.0
+    lease: TrainingsLease = TrainingsLease()
+
+
+_DAY = 86400.0
+
+
+class CertificatesLease(LeaseSettings):
+    """The Lease of the one replica that makes authorities and writes bundles."""
+
+    name: Name = "muster-certificates"
+
+
+class SecretSettings(Model):
+    """Certificates whose authorities are in a Secret.
+
+    Attributes:
+        name: name of the Secret with the authorities; the first replica that needs it creates it.
+        namespace: namespace of that Secret.
+        webhooks: name of both webhook configurations; the leader writes their `caBundle`.
+        authority_validity: seconds; after two thirds of it a new authority is made.
+        leaf_validity: seconds; each replica makes its next leaf after two thirds of it.
+        settle: seconds for which a new authority must be in `caBundle` before leaves that it signed are served.
+        interval: seconds between checks of the Secret, of `caBundle` and of the age of the leaf.
+        lease: the Lease of the leader.
+    """
+
+    name: Name = "muster-ca"
+    namespace: Namespace = "muster-system"
+    webhooks: Name = "muster"
+    authority_validity: Annotated[float, pydantic.Field(ge=60, le=3650 * _DAY)] = 365 * _DAY
+    leaf_validity: Annotated[float, pydantic.Field(ge=10, le=90 * _DAY)] = _DAY
+    settle: Annotated[float, pydantic.Field(ge=0, le=3600)] = 10.0
+    interval: Annotated[float, pydantic.Field(ge=0.1, le=300)] = 5.0
+    lease: CertificatesLease = CertificatesLease()
+
+    @pydantic.model_validator(mode="after")
+    def _leaves_fit(self) -> SecretSettings:
+        """Check that an authority outlives its leaves, and that there is time to change it before they expire."""
+        if self.leaf_validity * 3 > self.authority_validity:
+            raise ValueError(
+                f"leafValidity {self.leaf_validity:g}, authorityValidity {self.authority_validity:g}: "
+                "an authority must live three times as long as a leaf, so that it is replaced in time"
+            )
+        if self.settle + 2 * self.interval > self.leaf_validity / 3:
+            raise ValueError(
+                f"settle {self.settle:g}, interval {self.interval:g}: a leaf of {self.leaf_validity:g} s may expire "
+                "before its successor is trusted; settle and two intervals must fit into a third of it"
+            )
+        return self
 
 
 if TYPE_CHECKING:
@@ -64,7 +178,7 @@ _BUDGET = budgets.Budget()
 _Limit = Annotated[int, pydantic.Field(ge=16, le=10_000_000)]
 
 
-class Budget(models.Model):
+class Budget(Model):
     """How large a document may be before Muster reads it; `admission.budgets.Budget` explains each limit."""
 
     nesting: Annotated[int, pydantic.Field(ge=32, le=150)] = _BUDGET.nesting
@@ -79,7 +193,7 @@ class Budget(models.Model):
     name: _Limit = _BUDGET.name
 
 
-class Server(models.Model):
+class Server(Model):
     """The listener.
 
     Attributes:
@@ -113,7 +227,7 @@ class Server(models.Model):
     readiness_delay: Annotated[float, pydantic.Field(ge=0, le=60)] = 8.0
 
 
-class Tls(models.Model):
+class Tls(Model):
     """Where the certificate comes from: files, a Secret that replicas share, or the process itself (for trials).
 
     Attributes:
@@ -131,7 +245,7 @@ class Tls(models.Model):
     cert_file: Path | None = None
     key_file: Path | None = None
     ca_file: Path | None = None
-    secret: trust.SecretSettings | None = None
+    secret: SecretSettings | None = None
     self_signed: bool = False
     directory: Path | None = None
     service: str = "muster"
@@ -139,7 +253,7 @@ class Tls(models.Model):
     names: tuple[str, ...] = ()
 
 
-class ClusterSettings(models.Model):
+class ClusterSettings(Model):
     """Where runtimes, snapshots, TrainJobs and namespaces are read: the live API server, or files.
 
     Attributes:
@@ -159,7 +273,7 @@ class ClusterSettings(models.Model):
     trainer: Annotated[Trainer, pydantic.BeforeValidator(_spelt)] | None = None
 
 
-class Checks(models.Model):
+class Checks(Model):
     """What is asked about a job besides what Muster knows itself.
 
     Attributes:
@@ -172,7 +286,7 @@ class Checks(models.Model):
     dry_run_share: Annotated[float, pydantic.Field(gt=0, le=0.8)] = 0.5
 
 
-class AuditFile(models.Model):
+class AuditFile(Model):
     """A rotated audit file.
 
     Attributes:
@@ -186,7 +300,7 @@ class AuditFile(models.Model):
     backups: Annotated[int, pydantic.Field(ge=1, le=1000)] = 5
 
 
-class ReportLimits(models.Model):
+class ReportLimits(Model):
     """Limits of a report.
 
     Attributes:
@@ -198,7 +312,7 @@ class ReportLimits(models.Model):
     days: Annotated[float, pydantic.Field(gt=0, le=366)] = 7.0
 
 
-class AnchorSettings(models.Model):
+class AnchorSettings(Model):
     """How anchors are noted.
 
     Attributes:
@@ -210,7 +324,7 @@ class AnchorSettings(models.Model):
     namespace: str = "muster-system"
 
 
-class Audit(models.Model):
+class Audit(Model):
     """Where audit records go, and what happens when they cannot be written.
 
     Attributes:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from muster.audit.record_schema import BOOKKEEPING
-from muster.webhook.cli import cases, explanations, jobsets, problems, terminal
+from muster.webhook.cli import cases, explanations, problems, terminal
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.kubeyaml import jsons
 
@@ -60,7 +60,7 @@ def sections(setup: Setup, *, with_jobsets: bool) -> Iterator[Case]:
         if cases.is_job(source):
             case = setup.decide(source)
             yield case
-            following = jobsets.follow(case, setup) if with_jobsets else None
+            following = cases.follow(case, setup) if with_jobsets else None
             if following is not None:
                 yield following
 

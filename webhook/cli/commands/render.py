@@ -12,7 +12,7 @@ from msgspec import Struct
 from muster.strategies.documents import loose
 from muster.strategies.trainer import predictions
 from muster.webhook import kubeyaml
-from muster.webhook.cli import cases, findings_report, jobsets, problems, terminal
+from muster.webhook.cli import cases, findings_report, problems, terminal
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.kubeyaml import jsons
 
@@ -51,7 +51,7 @@ def _outputs(setup: Setup, *, with_jobsets: bool) -> Iterator[_Output]:
             continue
         case = setup.decide(source)
         yield _Output(case.document, case)
-        following = jobsets.follow(case, setup) if with_jobsets else None
+        following = cases.follow(case, setup) if with_jobsets else None
         if following is not None:
             yield _Output(_marked(following), following)
 
@@ -114,4 +114,4 @@ def _patch(case: Case) -> dict[str, Any]:
 
 def _difference(case: Case) -> terminal.Difference:
     before, after = kubeyaml.dump(case.source.document), kubeyaml.dump(case.document)
-    return terminal.Difference(findings_report.place(case), before, after)
+    return terminal.Difference(case.place, before, after)

@@ -21,10 +21,7 @@ from muster.webhook.cli.related import (
     collisions,
     inlined,
     missing_references,
-    network_policies,
-    service_addresses,
-    service_targets,
-    shared_ports,
+    networks,
 )
 from muster.webhook.cli.related.related_documents import Inputs, member, name_of
 from muster.webhook.cluster import readers
@@ -52,18 +49,18 @@ def check(source: Source, decision: Decision, cluster: readers.ClusterReader, in
     job = Job(kind, Changes(decision.document), request.namespace, governor.runtime, identify=kinds.identify)
     yield from collisions.check(job, source, inputs, cluster)
     yield from capacity.gangs(job, inputs)
-    yield from service_addresses.check(job, source, inputs)
-    yield from shared_ports.check(job, source, inputs)
+    yield from networks.addressed(job, source, inputs)
+    yield from networks.shared_ports(job, source, inputs)
     if inputs.has(request.namespace, "PersistentVolumeClaim"):
         yield from volume_checks.named(job, templates.list_templates(job), _modes(inputs, request.namespace))
     if inputs.has(request.namespace, "ConfigMap", "Secret", "PersistentVolumeClaim"):
         yield from missing_references.check(job, inputs)
     if inputs.has(request.namespace, "Service"):
-        yield from service_targets.check(job, inputs)
+        yield from networks.targets(job, inputs)
     if inputs.has(request.namespace, "ResourceQuota"):
         yield from capacity.quotas(job, inputs)
     if inputs.has(request.namespace, "NetworkPolicy"):
-        yield from network_policies.check(job, inputs)
+        yield from networks.policies(job, inputs)
     if inputs.has("", "ClusterQueue"):
         yield from capacity.queues(job, inputs)
 
@@ -84,7 +81,7 @@ def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
     job = Job(kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=kinds.identify)
     made = frozenset((each.rule, each.field) for each in _made_by_controllers(job, inputs, found))
-    return service_addresses.settled(job, inputs) | made
+    return networks.settled(job, inputs) | made
 
 
 def _modes(inputs: Inputs, namespace: str) -> Mapping[str, list[str]]:

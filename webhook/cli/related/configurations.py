@@ -25,9 +25,8 @@ from muster.strategies.launches import launches, readings, spawns
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.shell import invoked
 from muster.webhook import kubeyaml
-from muster.webhook.cli.related import mounted_files
-from muster.webhook.cli.related.held_containers import Held
-from muster.webhook.cli.related.mounted_files import Seen
+from muster.webhook.cli.related import held_containers
+from muster.webhook.cli.related.held_containers import Held, Seen
 from muster.webhook.cli.related.related_documents import Inputs
 
 __all__ = ["apply", "faults", "named", "read"]
@@ -206,7 +205,7 @@ def _find(held: Held, name: str, words: Sequence[str], inputs: Inputs) -> Seen |
         return None
     folders = _FOLDER.findall(" ".join(words)) if not name.startswith("/") else ()
     path = posixpath.join(folders[0], name) if len(folders) == 1 else name
-    seen = mounted_files.find(held, path, inputs)
+    seen = held_containers.find(held, path, inputs)
     if seen is None or seen.secret or seen.text is None or len(seen.text) > _LONGEST:
         return None
     return seen

@@ -21,7 +21,7 @@ from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import kinds, launches
 from muster.strategies.shell import invoked
 from muster.webhook.admission.decisions import Decision
-from muster.webhook.cli.related import configurations, held_containers, mounted_files
+from muster.webhook.cli.related import configurations, held_containers
 from muster.webhook.cli.related.held_containers import Held
 from muster.webhook.cli.related.related_documents import Inputs, items, member
 from muster.webhook.kubeyaml.sources import Source
@@ -143,7 +143,7 @@ def _script(held: Held, inputs: Inputs) -> tuple[Sequence[str], str]:
     if words and launches.program(words[0]) in launches.SHELLS:
         called = invoked(words)
         shell, options, path, rest = words[0], called.options, called.file or "", called.arguments
-    seen = mounted_files.find(held, path, inputs) if path else None
+    seen = held_containers.find(held, path, inputs) if path else None
     if seen is None or seen.secret or not seen.text or len(seen.text) > _LONGEST:
         return (), ""
     first = seen.text.partition("\n")[0].split() if seen.text.startswith("#!") else []
@@ -163,7 +163,7 @@ def _env(held: Held, inputs: Inputs) -> tuple[list[Mapping[str, Any]] | None, li
     left: list[Mapping[str, Any]] = []
     for source in items(held.container, "envFrom"):
         name = member(source, "configMapRef").get("name")
-        found = mounted_files.payload(inputs, "ConfigMap", held.job.namespace, name) if name else None
+        found = held_containers.payload(inputs, "ConfigMap", held.job.namespace, name) if name else None
         prefix = str(source.get("prefix") or "")
         if found is None:
             left.append(source)
@@ -179,6 +179,8 @@ def _env(held: Held, inputs: Inputs) -> tuple[list[Mapping[str, Any]] | None, li
 
 def _valued(entry: Mapping[str, Any], held: Held, inputs: Inputs) -> Mapping[str, Any]:
     reference = member(entry, "valueFrom", "configMapKeyRef")
-    found = mounted_files.payload(inputs, "ConfigMap", held.job.namespace, reference.get("name")) if reference else None
+    found = (
+        held_containers.payload(inputs, "ConfigMap", held.job.namespace, reference.get("name")) if reference else None
+    )
     text = (found or {}).get(str(reference.get("key")))
     return entry if text is None else {"name": entry.get("name"), "value": text.replace("$(", "$$(")}

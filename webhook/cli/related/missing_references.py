@@ -20,9 +20,8 @@ from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import launches, readings
 from muster.strategies.shell import invoked
-from muster.webhook.cli.related import configurations, held_containers, mounted_files
-from muster.webhook.cli.related.held_containers import Held
-from muster.webhook.cli.related.mounted_files import Seen
+from muster.webhook.cli.related import configurations, held_containers
+from muster.webhook.cli.related.held_containers import Held, Seen
 from muster.webhook.cli.related.related_documents import Inputs, items, member
 
 __all__ = ["check"]
@@ -47,9 +46,9 @@ def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
 
 
 def _listed(volume: Mapping[str, Any], namespace: str, inputs: Inputs) -> Iterator[tuple[Path, str, str]]:
-    for inside, kind, source in mounted_files.parts(volume):
+    for inside, kind, source in held_containers.parts(volume):
         name = source.get("secretName" if kind == "Secret" else "name")
-        found = mounted_files.payload(inputs, kind, namespace, name) if source.get("optional") is not True else None
+        found = held_containers.payload(inputs, kind, namespace, name) if source.get("optional") is not True else None
         for index, item in enumerate(items(source, "items") if found is not None else ()):
             key = item.get("key")
             if isinstance(key, str) and found is not None and key not in found:
@@ -64,7 +63,7 @@ def _variables(held: Held, inputs: Inputs) -> Iterator[Finding]:
         for source, kind in _KEYS.items():
             named = member(entry, "valueFrom", source)
             key = named.get("key")
-            found = mounted_files.values(inputs, kind, held.job.namespace, named.get("name")) if key else None
+            found = held_containers.values(inputs, kind, held.job.namespace, named.get("name")) if key else None
             if found is not None and key not in found and named.get("optional") is not True:
                 message = (
                     f"{entry.get('name')} comes from this key, which the {kind} {named['name']} of the input lacks, so "
@@ -79,14 +78,14 @@ def _programs(held: Held, inputs: Inputs) -> Iterator[Finding]:
     if not words:
         return
     if "/" in words[0]:
-        seen = mounted_files.find(held, words[0], inputs)
+        seen = held_containers.find(held, words[0], inputs)
         wrong = _started(seen) if seen is not None else ""
         if wrong:
             yield held.report(error, "command", words[0], wrong, _RULE_FILE)
         if seen is not None:
             return
     for path in _read(words):
-        seen = mounted_files.find(held, path, inputs)
+        seen = held_containers.find(held, path, inputs)
         wrong = _missing(seen) if seen is not None else ""
         if seen is not None and not wrong and not path.endswith(".py") and "\r\n" in (seen.text or ""):
             wrong = f"{seen.where} has lines that end as those of Windows, of which the shell takes the \\r for a part"
@@ -94,7 +93,7 @@ def _programs(held: Held, inputs: Inputs) -> Iterator[Finding]:
         if wrong:
             yield held.report(error, "command", path, wrong, _RULE_FILE)
     for path in configurations.named(words):
-        seen = mounted_files.find(held, path, inputs)
+        seen = held_containers.find(held, path, inputs)
         if seen is not None and not seen.exists:
             yield held.report(error, "command", path, _missing(seen), _RULE_FILE)
 
@@ -175,7 +174,7 @@ def _saves(held: Held, inputs: Inputs) -> Iterator[Finding]:
         for before, word in zip(("", *launch.rest), launch.rest, strict=False):
             name = word.partition("=")[2] if word.startswith("--") else word
             is_read = name.endswith(_SETTINGS) and not (of_trl and before == "--config")
-            seen = mounted_files.find(held, name, inputs) if is_read else None
+            seen = held_containers.find(held, name, inputs) if is_read else None
             found = _settings(configurations.read(seen.text) or {}) if seen is not None and not seen.secret else {}
             message = checkpoints.why(job, {**found, **flags}) if found else ""
             if message and seen is not None:

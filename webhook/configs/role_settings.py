@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from muster.strategies.platform.placements import Role
-from muster.webhook.configs import models
-from muster.webhook.configs.profiles import ProfileName
+from muster.webhook.configs.profile_settings import ProfileName
+from muster.webhook.configs.sections import Model
 
-__all__ = ["RoleName", "RoleSettings", "Toleration", "roles"]
+__all__ = ["RoleName", "RoleSettings", "Toleration"]
 
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _QUALIFIED = rf"^([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}$"
@@ -25,7 +25,7 @@ _LabelValue = Annotated[str, pydantic.Field(pattern=rf"^({_NAME})?$")]
 _LabelValues = Annotated[tuple[_LabelValue, ...], pydantic.Field(min_length=1)]
 
 
-class Toleration(models.Model):
+class Toleration(Model):
     """One toleration, as Kubernetes checks it (core/v1 Toleration).
 
     Attributes:
@@ -53,7 +53,7 @@ class Toleration(models.Model):
         return self
 
 
-class RoleSettings(models.Model):
+class RoleSettings(Model):
     """One role; see `muster.strategies.platform.placements.Role` for what each member means.
 
     Attributes:
@@ -76,16 +76,4 @@ class RoleSettings(models.Model):
     def role(self, name: str) -> Role:
         """Return the role of this name."""
         tolerations = (each.model_dump(by_alias=True, exclude_none=True) for each in self.tolerations)
-        return Role(
-            name=name,
-            node_labels=self.node_labels,
-            tolerations=tuple(tolerations),
-            apart=self.apart,
-            spread=self.spread,
-            profile=self.profile,
-        )
-
-
-def roles(settings: Mapping[RoleName, RoleSettings]) -> dict[str, Role]:
-    """Return the roles by name."""
-    return {name: each.role(name) for name, each in settings.items()}
+        return Role(name=name, **{**dict(self), "tolerations": tuple(tolerations)})

@@ -7,7 +7,7 @@ for the profile.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -16,9 +16,9 @@ from pydantic import alias_generators
 from muster.strategies.claims.requests import NO_PROFILE
 from muster.strategies.documents import quantities
 from muster.strategies.platform.profiles import Profile
-from muster.webhook.configs import models
+from muster.webhook.configs.sections import Model
 
-__all__ = ["DriverConfig", "ProfileName", "ProfileSettings", "profiles"]
+__all__ = ["DriverConfig", "ProfileName", "ProfileSettings"]
 
 _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _QUALIFIED = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
@@ -49,7 +49,7 @@ _Quantity = Annotated[str, pydantic.AfterValidator(_quantity)]
 _Subdomain = Annotated[str, pydantic.Field(max_length=253, pattern=_SUBDOMAIN)]
 
 
-class DriverConfig(models.Model):
+class DriverConfig(Model):
     """Opaque configuration of one driver; by default most drivers accept it only with a feature gate.
 
     Attributes:
@@ -61,7 +61,7 @@ class DriverConfig(models.Model):
     parameters: dict[str, Any]
 
 
-class ProfileSettings(models.Model):
+class ProfileSettings(Model):
     """One profile; see `muster.strategies.platform.profiles.Profile` for what each member means."""
 
     device_class: _Subdomain
@@ -103,26 +103,8 @@ class ProfileSettings(models.Model):
 
     def profile(self, name: str) -> Profile:
         """Return the profile of this name."""
-        return Profile(
-            name=name,
-            device_class=self.device_class,
-            count=self.count,
-            selectors=self.selectors,
-            match_attributes=self.match_attributes,
-            config=tuple({"driver": each.driver, "parameters": each.parameters} for each in self.config),
-            capacity=self.capacity,
-            sharing=self.sharing,
-            max_sessions=self.max_sessions,
-            claims=self.claims,
-            when_full=self.when_full,
-            replaces=self.replaces,
-            memory=self.memory,
-        )
-
-
-def profiles(settings: Mapping[str, ProfileSettings]) -> dict[str, Profile]:
-    """Return the profiles by name."""
-    return {name: each.profile(name) for name, each in settings.items()}
+        config = tuple({"driver": each.driver, "parameters": each.parameters} for each in self.config)
+        return Profile(name=name, **{**dict(self), "config": config})
 
 
 def _exclusive(value: Any, path: str) -> Iterator[tuple[str, str]]:

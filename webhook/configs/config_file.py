@@ -1,4 +1,4 @@
-"""The whole configuration file as one model, and the policy that follows from it.
+"""The configuration file: one YAML document, read as one model that knows every key, and the policy that follows.
 
 A running service can take over changes of the policy (modes, rendezvous, failure mode). All other changes need a
 restart; `restart_needed` lists them.
@@ -6,6 +6,7 @@ restart; `restart_needed` lists them.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import pydantic
@@ -13,20 +14,43 @@ import pydantic
 from muster.strategies.documents.trainer_versions import VERSIONS
 from muster.strategies.jobs.jobs import Settings
 from muster.strategies.plugins.registry import Registry
+from muster.webhook import kubeyaml
 from muster.webhook.admission.budgets import Budget
 from muster.webhook.admission.policies import FrameworkPolicy, Mode, Policy
-from muster.webhook.configs import models, profiles, roles, sections
-from muster.webhook.configs.controllers import ControllerSettings, TrainingSettings
-from muster.webhook.configs.profiles import ProfileName, ProfileSettings
-from muster.webhook.configs.roles import RoleName, RoleSettings
+from muster.webhook.configs import sections, wording
+from muster.webhook.configs.profile_settings import ProfileName, ProfileSettings
+from muster.webhook.configs.role_settings import RoleName, RoleSettings
 
-__all__ = ["AT_START", "Config"]
+__all__ = ["AT_START", "Config", "ConfigError", "Framework", "load", "parse"]
+
 
 AT_START = ("server", "tls", "cluster", "checks", "audit", "controllers", "trainings")
 """Keys whose changes take effect at the next start."""
 
 
-class Config(models.Model):
+def _spoken(value: object) -> object:
+    return "off" if value is False else value
+
+
+SpokenMode = Annotated[Mode, pydantic.BeforeValidator(_spoken)]
+"""A mode; YAML 1.1 reads the unquoted word off as false, which counts as `off`."""
+
+
+class Framework(sections.Model):
+    """Settings of one framework.
+
+    Attributes:
+        mode: mode of its jobs; the one of the file without it.
+        rendezvous: how the ranks meet unless the job says otherwise; see docs/rendezvous.md.
+        profile: claim profile of jobs that ask for none.
+    """
+
+    mode: SpokenMode | None = None
+    rendezvous: Literal["static", "c10d"] = "static"
+    profile: ProfileName | None = None
+
+
+class Config(sections.Model):
     """The whole file.
 
     Attributes:
@@ -50,8 +74,8 @@ class Config(models.Model):
 
     api_version: Literal["muster.dev/v1alpha1"] = "muster.dev/v1alpha1"
     kind: Literal["MusterConfig"] = "MusterConfig"
-    mode: sections.SpokenMode = Mode.ENFORCE
-    frameworks: dict[str, sections.Framework] = pydantic.Field(default_factory=dict)
+    mode: SpokenMode = Mode.ENFORCE
+    frameworks: dict[str, Framework] = pydantic.Field(default_factory=dict)
     on_failure: Literal["deny", "allow"] = "deny"
     plugin_budget: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0
     profiles: dict[ProfileName, ProfileSettings] = pydantic.Field(default_factory=dict)
@@ -62,8 +86,8 @@ class Config(models.Model):
     cluster: sections.ClusterSettings = sections.ClusterSettings()
     checks: sections.Checks = sections.Checks()
     audit: sections.Audit = sections.Audit()
-    controllers: ControllerSettings = ControllerSettings()
-    trainings: TrainingSettings = TrainingSettings()
+    controllers: sections.ControllerSettings = sections.ControllerSettings()
+    trainings: sections.TrainingSettings = sections.TrainingSettings()
 
     @pydantic.model_validator(mode="after")
     def _offers_every_profile(self) -> Config:
@@ -87,8 +111,8 @@ class Config(models.Model):
             },
             on_plugin_failure=self.on_failure,
             plugin_budget=self.plugin_budget,
-            profiles=profiles.profiles(self.profiles),
-            roles=roles.roles(self.roles),
+            profiles={name: each.profile(name) for name, each in self.profiles.items()},
+            roles={name: each.role(name) for name, each in self.roles.items()},
             budget=Budget(**self.budget.model_dump()),
             trainer=VERSIONS[self.cluster.trainer] if self.cluster.trainer else None,
         )
@@ -96,3 +120,52 @@ class Config(models.Model):
     def restart_needed(self, other: Config) -> list[str]:
         """Return the keys in which the other configuration differs and which need a restart."""
         return [key for key in AT_START if getattr(self, key) != getattr(other, key)]
+
+
+_MAX_BYTES = 1024 * 1024
+_CALLED = {list: "a list", str: "a text", bool: "true or false"}
+
+
+class ConfigError(ValueError):
+    """The file cannot be used; the message names file, key path, value and the expected value."""
+
+
+def load(path: Path | None) -> Config:
+    """Read a file; None is the default configuration.
+
+    Raises:
+        ConfigError: it is unreadable or not YAML, or has unknown keys or wrong values; each is named with its path.
+    """
+    if path is None:
+        return Config()
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(text) > _MAX_BYTES:
+        raise ConfigError(f"{path}: is larger than {_MAX_BYTES} bytes; a configuration file must be smaller")
+    return parse(text, str(path))
+
+
+def parse(text: bytes, source: str) -> Config:
+    """Read the text of a file called `source`; an empty one is the default configuration.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    try:
+        document = kubeyaml.load(text.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{source}: is not UTF-8 at byte {error.start}; save it as UTF-8") from error
+    except kubeyaml.YamlError as error:
+        raise ConfigError(f"{source}: line {error.line}: {error}") from error
+    if document is None:
+        return Config()
+    if not isinstance(document, dict):
+        raise ConfigError(
+            f"{source}: is {_CALLED.get(type(document), 'a number')}; write an object with keys such as mode"
+        )
+    try:
+        return Config.model_validate(document)
+    except pydantic.ValidationError as error:
+        raise ConfigError("\n".join(wording.explained(source, Config, each) for each in error.errors())) from error

@@ -1,1 +1,0 @@
-"""The platform team's own cases for `muster test`."""
