@@ -678,7 +678,4 @@ def _grown(name: str, make: Callable[[int], Any]) -> Largest:
 
 def _is_within(found: Any) -> bool:
     every = found if isinstance(found, tuple) else (found,)
-    sizes = [len(orjson.dumps(each)) for each in every]
-    if max(sizes) > BODY:
-        return False
-    return all(budgets.check(each, POLICY.budget, size) is None for each, size in zip(every, sizes, strict=True))
+    return all(len(orjson.dumps(each)) <= BODY and budgets.check(each, POLICY.budget) is None for each in every)

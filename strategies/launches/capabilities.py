@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from muster.strategies.documents import paths
 from muster.strategies.documents.findings import Finding, warning
@@ -38,9 +37,7 @@ _RULE = "core/generation"
 
 def bound(job: Job) -> Generation | None:
     """Return the bound of the GPUs of the training's nodes; None where no label of them says one."""
-    place = job.container
-    spec: Mapping[str, Any] = place.raw_pod if place is not None else {}
-    return generations.find(spec) if "nodeSelector" in spec or "affinity" in spec else None
+    return generations.find(job.container.pod) if job.container is not None else None
 
 
 def check(job: Job) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ def compare(job: Job) -> Iterator[Finding]:
     topology = topologies.read_topology(job)
     if topology.nodes < 1:
         return  # reported as a number; there is nothing to count
-    every = worlds.worlds_of(job, site, topology)
+    every = worlds.worlds_of(job)
     for world in every:
         yield from _twice(site, world)
         yield from _refused(job, site, world)
@@ -61,7 +61,7 @@ def compare(job: Job) -> Iterator[Finding]:
         yield from _unset(job, site, world)
         yield from _word(job, site, world) if world.launch.launcher is not Launcher.PYTHON else ()
         yield from _unknown(site, world, topology)
-    yield from visibilities.check_others(job, topology, lambda: worlds.counts_devices(job, site, topology))
+    yield from visibilities.check_others(job, site, topology, lambda: worlds.counts_devices(job, site, topology))
     yield from _numbered(job, site, every)
     yield from _apart(site, every, topology)
     if len(every) > 1:

@@ -10,15 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.documents.model import Container
 from muster.strategies.documents.paths import field
 from muster.strategies.documents.quantities import whole
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import addresses, coordinators, probes, ranks, references, sites, topologies
+from muster.strategies.launches import addresses, coordinators, ranks, sites, topologies
 from muster.strategies.launches.launches import Launch, Launcher
-from muster.strategies.launches.written import LOOPBACK, Seen, Written
+from muster.strategies.launches.sites import Site
+from muster.strategies.launches.written import LOOPBACK, REFERENCE, Seen, Written
 
 __all__ = ["check_meetings"]
 
@@ -61,7 +64,7 @@ def _launch(seen: Seen, launch: Launch) -> Iterator[Finding]:
         yield from _identity(seen, launch)
     if launch.certain:
         yield from _read_rank(seen, launch)
-    for name, value, message in references.left_as_written(seen.job, seen.site, launch) if "$(" in seen.texts else ():
+    for name, value, message in _left_as_written(seen.job, seen.site, launch) if "$(" in seen.texts else ():
         report = error if launch.launcher is Launcher.TORCHRUN and launch.certain else warning
         yield report(seen.where(name), value, message, rule="core/unset-variable")
 
@@ -133,13 +136,35 @@ def _probes(seen: Seen, launch: Launch) -> Iterator[Finding]:
         return
     text = addresses.find(seen, launch).number
     number = whole(text) if text else coordinators.find_port(seen.job)
-    for member, kind in probes.of_the_meeting(own, number) if number else ():
+    for member, kind in _probes_of(own, number) if number else ():
         message = (
             f"asks each node for port {number}, at which the first of the {seen.nodes} nodes alone listens, so the "
             "kubelet ends the others; remove it, or ask for what each node has"
         )
         field_of = f"{seen.site.place}.{member}.{kind}" if seen.job.kind == "JobSet" else "spec.runtimeRef.name"
         yield warning(field_of, None, message, rule="core/meeting-probe")
+
+
+def _probes_of(container: Container, port: int) -> Iterator[tuple[str, str]]:
+    """Yield the member and the kind of each probe of a container that asks a port, and ends the container without it.
+
+    Args:
+        container: of the training.
+        port: at which the nodes meet.
+    """
+    for member, probe in (("livenessProbe", container.liveness_probe), ("startupProbe", container.startup_probe)):
+        asking = (("tcpSocket", probe.tcp_socket), ("httpGet", probe.http_get)) if probe else ()
+        for kind, asked in asking:
+            if asked is not None and not asked.host and _number(asked.port, container) == port:
+                yield member, kind
+
+
+def _number(port: int | str, container: Container) -> int | None:
+    """Return the number of a port, which a probe may name (kubelet `prober.go` ResolveContainerPort)."""
+    if isinstance(port, int):
+        return port
+    named = next((each.container_port for each in container.ports if each.name == port), None)
+    return named or whole(port)
 
 
 def _own_address(seen: Seen, launch: Launch, kind: str, report: Callable[..., Finding]) -> Iterator[Finding]:
@@ -273,3 +298,49 @@ def _from_elsewhere(seen: Seen) -> Iterator[Finding]:
             "and Muster win over it, and RANK, WORLD_SIZE or NODE_RANK in it would win over the launcher's"
         )
         yield note(f"{base}[{index}]" if base else "spec.runtimeRef.name", named, message, rule="core/env-from")
+
+
+_READ_BY = {
+    Launcher.PYTHON: (names.MASTER_ADDR, names.MASTER_PORT, "RANK", "WORLD_SIZE", "NODE_RANK"),
+    Launcher.TORCHRUN: (*sorted(names.RESERVED_ENV), "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID"),
+}
+_WRITTEN_LATER = names.RESERVED_ENV | {names.MASTER_ADDR, names.MASTER_PORT}
+
+
+class _Left(NamedTuple):
+    """A variable that is not expanded: its name, its value, and why, as a clause with a cure."""
+
+    name: str
+    value: str
+    message: str
+
+
+def _left_as_written(job: Job, site: Site, launch: Launch) -> Iterator[_Left]:
+    """Yield the variables that a launch reads, and whose value stays as it is written.
+
+    Kubernetes expands $(NAME) in the value of a variable only where NAME stands before it in the list, and leaves the
+    others as they are written (kubernetes `pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables). Trainer writes
+    PET_* behind the variables of the job and of its runtime (`plugins/torch/torch.go`), and Muster behind all.
+    """
+    read = () if launch.cleared else _READ_BY.get(launch.launcher, ())
+    named = [name for name in read if "$(" in (site.values.get(name) or "") and name not in launch.env]
+    if not named or (job.container is not None and job.container.container.env_from):
+        return
+    first: dict[str, int] = {}
+    for index, entry in enumerate(site.env):
+        first.setdefault(entry.name, index)
+    of_trainer = job.kind == "TrainJob"
+    for name in named:
+        if of_trainer and name in names.RESERVED_ENV:
+            continue  # Trainer writes its own over it
+        text = site.values[name] or ""
+        for inner in REFERENCE.findall(text):
+            behind = first.get(inner, len(site.env) if of_trainer and inner in _WRITTEN_LATER else -1) > first[name]
+            if behind and f"$$({inner})" not in text:
+                where = "is written behind it" if inner not in first else f"stands behind {name} in the list"
+                message = (
+                    f"names {inner}, which {where}, so Kubernetes leaves $({inner}) as text; remove the variable, or "
+                    f"write $({inner}) into the command, where all are known"
+                )
+                yield _Left(name, beginning(text, 80), message)
+                break

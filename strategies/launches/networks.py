@@ -99,7 +99,7 @@ def _interfaces(job: Job, site: Site, nodes: int) -> Iterator[Finding]:
         for fault in _FAULTS[name]:
             if fault.wrong.fullmatch(value) and (nodes >= _SEVERAL or not fault.several):
                 sure = fault.several and (on_cpu or name == _NCCL) and launch is not None and launch.certain
-                place = f"{site.place}.command" if name in exported else _field(job, site, name)
+                place = f"{site.place}.command" if name in exported else sites.locate_variable(job, site, name)
                 report = error if sure else warning
                 yield report(place, f"{name}={value}", fault.message, rule="core/interface")
                 break
@@ -172,10 +172,3 @@ NCCL: user guide, NCCL_SOCKET_IFNAME (prefixes; `^` excludes, `=` asks for the w
 CANN documentation, HCCL_SOCKET_IFNAME; UCX `ucp_context.c` (an array of names). Gloo and TensorPipe of torch
 were measured: Gloo stops with `Unable to find address for: ^lo` and takes a prefix; TensorPipe goes on without it.
 """
-
-
-def _field(job: Job, site: Site, name: str) -> str:
-    """Return where the variable is written: on the job, else on its runtime."""
-    if job.kind == "TrainJob" and all(each.name != name for each in job.trainer.env):
-        return "spec.runtimeRef.name"
-    return f"{site.place}.env[{name}]"

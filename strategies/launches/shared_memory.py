@@ -14,7 +14,7 @@ from muster.strategies.documents import loose, mounts, pods, quantities
 from muster.strategies.documents.findings import Finding, note
 from muster.strategies.documents.paths import field
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import sites, topologies, worlds
+from muster.strategies.launches import topologies, worlds
 from muster.strategies.launches.launches import Launch, Launcher
 
 __all__ = ["check", "judge", "room"]
@@ -29,10 +29,10 @@ _OF_NCCL = frozenset({"", "nvidia.com", "amd.com"})
 def check(job: Job) -> Iterator[Finding]:
     """Note a job of which one pod runs several processes with GPUs, or loads data by workers, in so little memory."""
     for view in job.views if job.owner is None and not job.part else ():
-        site, topology = sites.find_site(view), topologies.read_topology(view)
-        if site is None or topology.on_cpu or topology.devices.maker not in _OF_NCCL:
+        topology = topologies.read_topology(view)
+        if topology.on_cpu or topology.devices.maker not in _OF_NCCL:
             continue
-        every = worlds.worlds_of(view, site, topology)
+        every = worlds.worlds_of(view)
         processes = max((world.processes or 0 for world in every), default=0)
         workers = any(_loads(world.launch) for world in every)
         found = list(judge(view, min(processes, topology.devices.count or processes), workers=workers))

@@ -22,7 +22,7 @@ from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.readings import Reading
 from muster.strategies.trainer.resources import merge_resources
 
-__all__ = ["Site", "find_site"]
+__all__ = ["Site", "find_site", "locate_variable"]
 
 
 class Site(Struct, frozen=True, dict=True):
@@ -114,6 +114,13 @@ class Site(Struct, frozen=True, dict=True):
 def find_site(job: Job) -> Site | None:
     """Return the site of the training container; None for a JobSet without one."""
     return _of_jobset(job) if job.kind == "JobSet" else _of_trainjob(job)
+
+
+def locate_variable(job: Job, site: Site, name: str) -> str:
+    """Return the field path of a variable: in the object under admission, else its runtime."""
+    if job.kind == "TrainJob" and all(each.name != name for each in job.trainer.env):
+        return "spec.runtimeRef.name"
+    return f"{site.place}.env[{name}]"
 
 
 def _of_jobset(job: Job) -> Site | None:

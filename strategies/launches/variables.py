@@ -87,6 +87,4 @@ def _on_cpu(job: Job) -> str:
 def _field(job: Job, site: Site, launch: Launch, name: str) -> str:
     if name in launch.env:
         return site.locate_option(launch, "")
-    if job.kind == "TrainJob" and all(each.name != name for each in job.trainer.env):
-        return "spec.runtimeRef.name"
-    return f"{site.place}.env[{name}]"
+    return sites.locate_variable(job, site, name)

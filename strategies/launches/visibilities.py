@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from muster.strategies.documents import names, pods, quantities
+from muster.strategies.documents import names, quantities
 from muster.strategies.documents.findings import Finding, beginning, note, warning
 from muster.strategies.documents.paths import field
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import topologies
+from muster.strategies.launches import sites, topologies
 from muster.strategies.launches.launches import Launcher
 from muster.strategies.launches.sites import Site
 from muster.strategies.launches.topologies import Topology
@@ -67,24 +67,24 @@ _OF_PODS = re.compile(r"\$\((?:JOB_COMPLETION_INDEX|PET_NODE_RANK)\)")
 _OF_PROCESSES = re.compile(r"\$\((?:LOCAL_RANK)\)")
 
 
-def check_others(job: Job, topology: Topology, counts: Callable[[], bool]) -> Iterator[Finding]:
+def check_others(job: Job, site: Site, topology: Topology, counts: Callable[[], bool]) -> Iterator[Finding]:
     """Tell of devices of other pods that the training sees.
 
     Args:
         job: the job.
+        site: its command line.
         topology: what the job means.
         counts: tells whether a launch starts one process for each device that it sees.
     """
     place, count = job.container, topology.devices.count
     if place is None or count is None or topology.devices.maker not in ("", "nvidia.com"):
         return
-    found = _entry(job, place, names.SHOWN_DEVICES)
-    value = None if found is None else found[0]
+    value, where = site.values.get(names.SHOWN_DEVICES), sites.locate_variable(job, site, names.SHOWN_DEVICES)
     own = f"the pod has {count}" if count else "the pod asks for none"
-    if found is None or value is None or "$" in value or value in ("", "none", "void"):
-        if count and value in ("none", "void", "") and found is not None:
+    if value is None or "$" in value or value in ("", "none", "void"):
+        if count and value in ("none", "void", ""):
             message = f"shows no GPU where the container toolkit reads it, and {own}; remove it"
-            yield note(found[1], f"{names.SHOWN_DEVICES}={value}", message, rule=_RULE)
+            yield note(where, f"{names.SHOWN_DEVICES}={value}", message, rule=_RULE)
         elif 0 < count < _WHOLE and place.container.is_privileged:
             message = f"a privileged container may see all GPUs of its machine, and {own}, so it may use others"
             inside = f"{field(job.document, place.path)}.securityContext.privileged"
@@ -97,10 +97,10 @@ def check_others(job: Job, topology: Topology, counts: Callable[[], bool]) -> It
     cure = "remove it" if count else "remove it, and ask for nvidia.com/gpu"
     if surplus and count < _WHOLE and counts():
         message += f", so one process starts for each, on GPUs of other pods; {cure}"
-        yield warning(found[1], f"{names.SHOWN_DEVICES}={beginning(value, 60)}", message, rule=_RULE)
+        yield warning(where, f"{names.SHOWN_DEVICES}={beginning(value, 60)}", message, rule=_RULE)
     else:
         message += f", so its processes may use those of other pods; {cure}"
-        yield note(found[1], f"{names.SHOWN_DEVICES}={beginning(value, 60)}", message, rule=_RULE)
+        yield note(where, f"{names.SHOWN_DEVICES}={beginning(value, 60)}", message, rule=_RULE)
 
 
 def check_named(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
@@ -113,17 +113,6 @@ def check_named(site: Site, world: World, topology: Topology) -> Iterator[Findin
             message = f"names GPU {beyond[0].strip()}, and the pod has {count}, numbered from 0; remove it"
             where = site.locate_option(world.launch, "") if name in world.launch.env else f"{site.place}.env[{name}]"
             yield note(where, f"{name}={beginning(value, 60)}", message, rule=_RULE)
-
-
-def _entry(job: Job, place: pods.Place, name: str) -> tuple[str | None, str] | None:
-    """Return the value of a variable of the training container and where it is written."""
-    own = job.trainer.env if job.kind == "TrainJob" else ()
-    entry = next((each for each in reversed(own) if each.name == name), None)
-    if entry is not None:
-        return entry.literal, f"spec.trainer.env[{name}]"
-    entry = place.container.find_env(name)
-    where = f"{field(job.document, place.path)}.env[{name}]" if job.kind == "JobSet" else _RUNTIME
-    return None if entry is None else (entry.literal, where)
 
 
 _RULE = "core/devices-of-others"

@@ -96,20 +96,8 @@ def find_world(job: Job) -> World | None:
 
 
 def _of_part(job: Job) -> World | None:
-    site = sites.find_site(job)
-    if site is None or site.reading.unread:
-        return None
-    return _agreed_of(job, topologies.read_topology(job), ranks.are_shared(job))
-
-
-@once_for_part
-def _agreed_of(job: Job, topology: Topology, _shared: bool) -> World | None:
-    """Return the world of a part; whether its rank is that of others decides what its env says."""
-    site = sites.find_site(job)
-    return None if site is None else _agreed(worlds_of(job, site, topology), topology)
-
-
-def _agreed(every: list[World], topology: Topology) -> World | None:
+    site, topology = sites.find_site(job), topologies.read_topology(job)
+    every = worlds_of(job) if site is not None and not site.reading.unread else ()
     if not every or any(not world.launch.certain or world.assumed for world in every):
         return None
     if len({(each.nodes, each.processes) for each in every}) != 1:
@@ -119,16 +107,25 @@ def _agreed(every: list[World], topology: Topology) -> World | None:
     return every[-1]
 
 
-def worlds_of(job: Job, site: Site, topology: Topology) -> list[World]:
-    """Return the world of each launch that the site's command line makes."""
+def worlds_of(job: Job) -> tuple[World, ...]:
+    """Return the world of each launch that the command line of `job.container` makes."""
+    return _of_launches(job, topologies.read_topology(job), ranks.are_shared(job))
+
+
+@once_for_part
+def _of_launches(job: Job, topology: Topology, shared: bool) -> tuple[World, ...]:
+    """Return the worlds of a part; whether its rank is that of other nodes decides what its env says."""
+    site = sites.find_site(job)
+    if site is None:
+        return ()
     env = _environment(job, site, topology)
     closed = not (job.container and job.container.container.env_from)
     every = []
     for launch in site.reading.launches:
-        ranked, bare = _ranked(job, launch), not launch.through
-        world = read_world(ranked, env, topology) if bare else _world_of(ranked, env, topology, closed=closed)
+        ranked = launch if shared else _unranked(launch)
+        world = _world_of(ranked, env, topology, closed=closed) if launch.through else read_world(ranked, env, topology)
         every.append(world if world.launch is launch else world._replace(launch=launch))
-    return every
+    return tuple(every)
 
 
 def counts_devices(job: Job, site: Site, topology: Topology) -> bool:
@@ -152,12 +149,10 @@ def _world_of(launch: Launch, env: _Env, topology: Topology, *, closed: bool) ->
     return world._replace(launch=launch, assumed=assumed)
 
 
-def _ranked(job: Job, launch: Launch) -> Launch:
-    """Return a launch without the number of its machine where no other node of the training has that number."""
+def _unranked(launch: Launch) -> Launch:
+    """Return a launch without the number of its machine, which no other node of the training has."""
     named = {"machine_rank", "node_rank"} & set(launch.values)
-    if not named or ranks.are_shared(job):
-        return launch
-    return replace(launch, values={**launch.values, **dict.fromkeys(named, _UNSEEN)})
+    return replace(launch, values={**launch.values, **dict.fromkeys(named, _UNSEEN)}) if named else launch
 
 
 def read_world(launch: Launch, env: Mapping[str, str | None], topology: Topology) -> World:
@@ -208,6 +203,10 @@ def _environment(job: Job, site: Site, topology: Topology) -> dict[str, str | No
     if untold or (job.container and ranks.is_a_sweep(job.container, site.reading.training or site.launch)):
         return env
     return {**injected, **env}
+
+
+def _resolved(launch: Launch, env: _Env) -> dict[str, str]:
+    return {name: expansions.resolve(value, env) for name, value in launch.values.items()}
 
 
 def _setting(launch: Launch, env: _Env, name: str, default: str = "") -> str:
@@ -352,7 +351,7 @@ def _tune(world: World, env: _Env, topology: Topology) -> World:
 
 
 def _accelerate(world: World, env: _Env, topology: Topology) -> World:
-    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
+    values = _resolved(world.launch, env)
     if _starts_nothing(world.launch):
         return world._replace(nodes=None, own=True)
     config = _configured(world.launch, env)
@@ -405,7 +404,7 @@ def _configured(launch: Launch, env: _Env) -> Mapping[str, Any] | None:
 
 def _deepspeed(world: World, env: _Env, topology: Topology) -> World:
     """Read `deepspeed`: without a host file it starts the processes of its own node alone, one per device."""
-    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
+    values = _resolved(world.launch, env)
     chosen = [name for name in ("include", "exclude") if name in values]
     others = [*chosen[1:], *(name for name in ("num_gpus", "num_nodes") if name in values)]
     if chosen and others:
@@ -496,7 +495,7 @@ def _on_every_gpu(world: World, env: _Env, topology: Topology) -> World:
 
 def _fabric(world: World, env: _Env, topology: Topology) -> World:
     """Read `fabric run` (lightning_fabric `cli.py`): all its numbers are flags, and none comes from the env."""
-    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
+    values = _resolved(world.launch, env)
     nodes, processes = whole(values.get("num_nodes", "1")), whole(values.get("devices", "1"))
     known = world._replace(nodes=nodes, processes=processes)
     if nodes is None or processes is None:
@@ -531,7 +530,7 @@ def _mpi(world: World, env: _Env, topology: Topology) -> World:
     Source: mpirun(1) of Open MPI 5; horovod `runner/common/util/hosts.py` (get_host_assignments).
     """
     unseen = world._replace(nodes=None, unknown=_UNREAD.format(world.launch.launcher.value))
-    values = {name: expansions.resolve(value, env) for name, value in world.launch.values.items()}
+    values = _resolved(world.launch, env)
     asked, slots = whole(values.get("num_proc", "")), _mpi_slots(values.get("hosts", ""))
     if topology.nodes > 1 or asked is None or _ELSEWHERE & set(values):
         return unseen

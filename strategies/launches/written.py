@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from muster.strategies.documents import model, names, pods
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import expansions
+from muster.strategies.launches import expansions, sites
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.sites import Site
 
@@ -85,10 +85,7 @@ class Seen:
 
     def where(self, name: str) -> str:
         """Return the field path of a variable."""
-        if self.job.kind == "JobSet":
-            return f"{self.site.place}.env[{name}]"
-        own = any(each.name == name for each in self.job.trainer.env)
-        return f"spec.trainer.env[{name}]" if own else "spec.runtimeRef.name"
+        return sites.locate_variable(self.job, self.site, name)
 
     def field_path(self, name: str) -> str:
         """Return the field of the pod from which a variable is read, "" for none."""

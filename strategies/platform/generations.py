@@ -8,16 +8,14 @@ Azure, Karpenter's `karpenter.k8s.aws/instance-gpu-name`; NVIDIA's table of comp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from muster.strategies.documents import loose
+from muster.strategies.documents.model import NodeTerm, PodSpec
 
 __all__ = ["Generation", "find"]
 
-_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 _PRODUCT, _FAMILY = "nvidia.com/gpu.product", "nvidia.com/gpu.family"
 _MAJOR, _MINOR = "nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor"
 _GKE, _KARPENTER = "cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name"
@@ -85,14 +83,12 @@ class Generation(Struct, frozen=True):
         return f"{major}.{'x' if minor == _ANY_MINOR and major < 8 else minor}"
 
 
-def find(spec: Mapping[str, Any]) -> Generation | None:
-    """Return the bound of the nodes on which a pod with this spec can run; None where its labels do not say one."""
-    selector = spec.get("nodeSelector")
-    found = list(_bounds((key, [value]) for key, value in selector.items())) if isinstance(selector, dict) else []
-    required = loose.member(spec.get("affinity"), "nodeAffinity", _TERMS)
-    terms = required.get("nodeSelectorTerms")
-    if isinstance(terms, list) and terms:
-        each = [min(_of_term(loose.mapping(term)), key=_capability, default=None) for term in terms]
+def find(pod: PodSpec) -> Generation | None:
+    """Return the bound of the nodes on which a pod can run; None where its labels do not say one."""
+    found = list(_bounds({key: (value,) for key, value in pod.node_selector.items()}))
+    terms = pod.affinity.node_affinity.required.node_selector_terms
+    if terms:
+        each = [min(_of_term(term), key=_capability, default=None) for term in terms]
         known = [bound for bound in each if bound is not None]
         found += [max(known, key=_capability)] if len(known) == len(each) else []
     return min(found, key=_capability, default=None)
@@ -102,32 +98,26 @@ def _capability(bound: Generation) -> tuple[int, int]:
     return bound.capability
 
 
-def _of_term(term: Mapping[str, Any]) -> Iterator[Generation]:
-    for each in loose.sequence(term.get("matchExpressions")):
-        key, operator, values = (loose.mapping(each).get(member) for member in ("key", "operator", "values"))
-        if isinstance(key, str) and isinstance(values, list) and values:
-            if operator == "In":
-                yield from _bounds([(key, values)])
-            elif operator == "Lt" and key == _MAJOR and str(values[0]).isdecimal() and len(str(values[0])) < 4:
-                yield Generation((int(values[0]) - 1, _ANY_MINOR), f"{key} below {values[0]}")
+def _of_term(term: NodeTerm) -> Iterator[Generation]:
+    for each in term.match_expressions:
+        key, values = each.key, each.values
+        if each.operator == "In" and values:
+            yield from _bounds({key: values})
+        elif each.operator == "Lt" and key == _MAJOR and values and values[0].isdecimal() and len(values[0]) < 4:
+            yield Generation((int(values[0]) - 1, _ANY_MINOR), f"{key} below {values[0]}")
 
 
-def _bounds(asked: Iterable[tuple[Any, list[Any]]]) -> Iterator[Generation]:
+def _bounds(asked: Mapping[str, tuple[str, ...]]) -> Iterator[Generation]:
     """Yield the bound of each label that has one for all of its values."""
-    every = dict(asked)
-    for key, values in every.items():
+    for key, values in asked.items():
         read = _READERS.get(key)
-        found = (
-            [read(value) if isinstance(value, str) and len(value) <= _LONGEST else None for value in values]
-            if read
-            else []
-        )
+        found = [read(value) if len(value) <= _LONGEST else None for value in values] if read else []
         known = [each for each in found if each is not None]
         if known and len(known) == len(found):
-            capability = max(known)
-            if key == _MAJOR and len(every.get(_MINOR, ())) == 1 and str(every[_MINOR][0]).isdecimal():
-                capability = (capability[0], min(int(str(every[_MINOR][0])[:2]), _ANY_MINOR))
-            yield Generation(capability, f"{key}={' or '.join(map(str, values[:3]))}")
+            capability, minors = max(known), asked.get(_MINOR, ())
+            if key == _MAJOR and len(minors) == 1 and minors[0].isdecimal():
+                capability = (capability[0], min(int(minors[0][:2]), _ANY_MINOR))
+            yield Generation(capability, f"{key}={' or '.join(values[:3])}")
 
 
 def _product(value: str) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ import pytest
 from muster.strategies import error, warning
 from muster.strategies.changes import changes
 from muster.strategies.documents import findings
-from muster.webhook.admission import answers, inspections
+from muster.webhook.admission import answers, plugin_calls
 from muster.webhook.admission.policies import Mode
 from tests.support import acmes
 
@@ -25,7 +25,7 @@ def repeated(_job):
 def test_findings_without_end_are_a_failure_of_the_strategy():
     decision = acmes.decide(acmes.acme(validate=repeated), "validate", plugin_budget=60.0)
     assert decision.verdict == "error"
-    assert f"more than {inspections.MOST_RETURNED} findings" in decision.message
+    assert f"more than {plugin_calls.MOST_RETURNED} findings" in decision.message
 
 
 def test_no_more_reports_are_kept_than_anybody_could_read():

@@ -26,7 +26,7 @@ def snapshot(runtime, name="llama"):
 
 def find(document, *cluster):
     request = reviews.parse(orjson.dumps(admissions.make_review(document)), "mutate")
-    return governors.find(request, admissions.make_reader(*cluster))
+    return governors.find(request, admissions.make_reader(*cluster), {})
 
 
 def changed(document, path, value):

@@ -149,10 +149,6 @@ def test_a_huge_string_is_passed_on_as_it_is():
     assert len(request.document["huge"]) == 3_000_000
 
 
-def test_a_response_without_operations_carries_no_patch():
-    assert reviews.patch("u", []) == {"uid": "u", "allowed": True}
-
-
 def test_a_review_goes_back_with_version_kind_and_response():
     assert orjson.loads(reviews.dumps(reviews.allow("u"))) == {
         "apiVersion": "admission.k8s.io/v1",

@@ -112,7 +112,7 @@ def test_any_bytes_are_read_or_refused(muster, data):
 
 
 def test_a_jobset_that_cannot_be_predicted_is_named_and_the_rest_is_shown(muster):
-    runtime = next(each for each in shipped_runtimes().values() if "dataset-initializer" in str(each))
+    runtime = next(each for each in shipped_runtimes().values() if each["metadata"]["name"] == "trl-llama3.2-1b")
     tune = jobs.trainjob("tune", runtime["metadata"]["name"])
     tune["spec"]["initializer"] = {"dataset": {"storageUri": "hf://a/b", "env": 1.5}}
     result = muster("explain", "-f", "-", stdin=jobs.stream(runtime, tune, DOCUMENTS[-1]))

@@ -12,7 +12,16 @@ from muster.audit import known
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import findings
 from muster.webhook import logs
-from muster.webhook.admission import accounts, answers, decisions, reviews
+from muster.webhook.admission import (
+    accounts,
+    admission_context,
+    admission_outcomes,
+    answers,
+    decisions,
+    enforcements,
+    reviews,
+    validations,
+)
 from muster.webhook.admission.policies import Mode
 from muster.webhook.notices import denials
 from muster.webhook.server import handlers
@@ -92,19 +101,19 @@ def _shifted(operation):
 
 def an_entry_is_added_each_time(plant):
     """Each pass over a job with several replicated jobs appends an entry."""
-    enforce = decisions.roles.enforce
+    enforce = enforcements.roles.enforce
 
     def again(job, changes):
         enforce(job, changes)
         if len((job.document.get("spec") or {}).get("replicatedJobs") or ()) > 2:
             changes.append(("metadata", "finalizers"), "example.org/planted", rule="core/applied", reason="planted")
 
-    plant(decisions.roles, "enforce", again)
+    plant(enforcements.roles, "enforce", again)
 
 
 def what_was_written_is_refused(plant):
     """Validation refuses a command that mutation wrote."""
-    check = decisions.check_job
+    check = validations.check_job
 
     def refusing(job):
         yield from check(job)
@@ -112,12 +121,12 @@ def what_was_written_is_refused(plant):
         if "command" in str(notes.get("muster.dev/applied")):
             yield findings.error("spec", None, "planted", rule="core/shape")
 
-    plant(decisions, "check_job", refusing)
+    plant(validations, "check_job", refusing)
 
 
 def mode_warn_refuses(plant):
     """Errors deny in mode `warn` as well."""
-    judged = decisions._judged
+    judged = admission_outcomes.judged
 
     def denying(case, found):
         decision = judged(case, found)
@@ -125,33 +134,33 @@ def mode_warn_refuses(plant):
             return structs.replace(decision, verdict="denied", allowed=False)
         return decision
 
-    plant(decisions, "_judged", denying)
+    plant(admission_outcomes, "judged", denying)
 
 
 def the_object_is_completed_in_place(plant):
     """An evaluation writes into the object of a job that asks for a claim."""
-    look = decisions.supplies.look
+    find = admission_context.supplies.find
 
     def writing(request, *rest):
-        found = look(request, *rest)
-        if found[0].supply.asked:
+        found = find(request, *rest)
+        if found.asked:
             request.document.setdefault("status", {})
         return found
 
-    plant(decisions.supplies, "look", writing)
+    plant(admission_context.supplies, "find", writing)
 
 
 def a_shared_runtime_is_completed_in_place(plant):
     """An evaluation writes into the runtime that the cluster has."""
-    look = decisions.governors.look
+    find = admission_context.governors.find
 
-    def writing(*given, **how):
-        found = look(*given, **how)
-        if found[0].runtime is not None and isinstance(found[0].runtime.document.get("spec"), dict):
-            found[0].runtime.document["spec"].setdefault("planted", {})
+    def writing(*given):
+        found = find(*given)
+        if found.runtime is not None and isinstance(found.runtime.document.get("spec"), dict):
+            found.runtime.document["spec"].setdefault("planted", {})
         return found
 
-    plant(decisions.governors, "look", writing)
+    plant(admission_context.governors, "find", writing)
 
 
 def changes_are_recorded_as_they_are(plant):
@@ -161,7 +170,7 @@ def changes_are_recorded_as_they_are(plant):
 
 def a_job_is_logged(plant):
     """The process's log quotes a job that is denied, and its lines have tokens."""
-    judged = decisions._judged
+    judged = admission_outcomes.judged
 
     def telling(case, found):
         decision = judged(case, found)
@@ -169,7 +178,7 @@ def a_job_is_logged(plant):
             _log.info("denied", extra={"job": case.request.document})
         return decision
 
-    plant(decisions, "_judged", telling)
+    plant(admission_outcomes, "judged", telling)
     plant(logs, "scanner", types.SimpleNamespace(text=str))
 
 

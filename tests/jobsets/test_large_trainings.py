@@ -21,8 +21,8 @@ def training(count):
 
 def worlds_read(count, monkeypatch):
     read = []
-    own = worlds.worlds_of
-    monkeypatch.setattr(worlds, "worlds_of", lambda *what: read.append(1) or own(*what))
+    own = worlds.read_world
+    monkeypatch.setattr(worlds, "read_world", lambda *what: read.append(1) or own(*what))
     decision = admissions.decide(training(count))
     assert decision.verdict == "patched"
     assert len({change.field.partition("]")[0] for change in decision.changes}) > count

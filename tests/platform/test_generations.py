@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from muster.strategies.documents import decoding, model
 from muster.strategies.platform import generations
 
 PRODUCT, MAJOR = "nvidia.com/gpu.product", "nvidia.com/gpu.compute.major"
@@ -34,7 +35,7 @@ LABELLED = {
 
 @pytest.mark.parametrize(("selector", "capability"), LABELLED.values(), ids=LABELLED)
 def test_a_label_bounds_the_capability(selector, capability):
-    assert generations.find({"nodeSelector": selector}).capability == capability
+    assert generations.find(decoding.read({"nodeSelector": selector}, model.PodSpec)).capability == capability
 
 
 UNKNOWN = {
@@ -51,12 +52,13 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("selector", UNKNOWN.values(), ids=UNKNOWN)
 def test_what_a_label_does_not_say_is_not_known(selector):
-    assert generations.find({"nodeSelector": selector}) is None
+    assert generations.find(decoding.read({"nodeSelector": selector}, model.PodSpec)) is None
 
 
 def affinity(*terms):
     required = {"nodeSelectorTerms": [{"matchExpressions": list(each)} for each in terms]}
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+    wanted = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return decoding.read({"affinity": wanted}, model.PodSpec)
 
 
 def among(*values, key=PRODUCT, operator="In"):

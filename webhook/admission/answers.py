@@ -37,6 +37,7 @@ _MAX_WARNINGS = 20
 _MAX_ERRORS = 100
 _MAX_LINE = 2048  # characters of one error
 _MAX_MESSAGE = 48 * 1024  # bytes of all errors together, as an answer has them: in its message and among its causes
+_WIDEST = 4  # bytes in JSON of a character that can be printed
 _MAX_AUDIT_CHANGES = 400  # more fields than fit into an annotation
 
 
@@ -51,7 +52,8 @@ def answer(decision: Decision) -> reviews.Response:
     if decision.verdict == "denied":
         return _denial(decision, shown, audit)
     if decision.verdict == "patched":
-        return reviews.patch(uid, decision.changes.patch(), warnings=shown, audit=audit)
+        operations = decision.patch or orjson.dumps(decision.changes.patch())
+        return reviews.patch(uid, operations, warnings=shown, audit=audit)
     return reviews.allow(uid, warnings=shown, audit=audit)
 
 
@@ -176,7 +178,7 @@ def _printable(text: str) -> str:
 def _cut(text: str) -> str:
     """Shorten a text to a quarter of the limit, measured as JSON."""
     limit, text = MAX_AUDIT // 4, _printable(text)
-    if len(orjson.dumps(text)) <= limit:
+    if _WIDEST * len(text) + 2 <= limit or len(orjson.dumps(text)) <= limit:
         return text
     text = text[:limit]
     while len(orjson.dumps(text)) > limit - len("…".encode()):

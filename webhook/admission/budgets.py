@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding
 
-__all__ = ["Budget", "check", "check_grown"]
+__all__ = ["Budget", "check"]
 
 _OWN = "muster.dev/"
 _LISTS = {
@@ -32,7 +32,6 @@ _LISTS = {
     **dict.fromkeys(("command", "args"), "words"),
 }
 _SHORT_STEP, _SHORT_FIELD = 63, 300
-_LARGE = 64 * 1024
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _WIDER = 2
 _ROOM = {"values": 16_384, "entries": 2048, "variables": 2048, "claims": 8192, "words": 2048, "text": 512 * 1024}
@@ -102,16 +101,21 @@ class Budget(Struct, frozen=True, dict=True):
         counts = self.limits.keys() - {"nesting", "text", "name", "number"}
         return min(self.text, self.name), min(self.limits[key] for key in counts)
 
+    def is_little(self, patch: bytes) -> bool:
+        """Whether a document within this budget is certainly within `grown` after a JSON Patch of Muster's own."""
+        count = sum(patch.count(each) for each in (b",", b"{", b"["))
+        longest = max(map(len, patch.split(b'"')))
+        return longest <= self.name and len(patch) <= _ROOM["text"] // 2 and count <= min(_ROOM.values())
 
-def check(document: Mapping[str, Any], budget: Budget, size: int = 0) -> Finding | None:
+
+def check(document: Mapping[str, Any], budget: Budget) -> Finding | None:
     """Return an error for the first limit that a document is beyond, None when it is within its budget.
 
     Args:
         document: any JSON object; it need not have the shape of its kind.
         budget: the limits.
-        size: bytes of the text that held the document, 0 where they are not known.
     """
-    if size <= _LARGE and _is_small(document, budget):
+    if _is_small(document, budget):
         return None
     walk = _Walk(budget)
     try:
@@ -123,26 +127,6 @@ def check(document: Mapping[str, Any], budget: Budget, size: int = 0) -> Finding
             message += f" (budget.{key} of Muster's configuration)"
         return findings.error(walk.field(beyond), found, message, rule="core/budget")
     return None
-
-
-def check_grown(document: Mapping[str, Any], added: Iterable[Any], budget: Budget) -> Finding | None:
-    """Check a document of which all but some values was within the budget, `budget.grown`.
-
-    Args:
-        document: it as it is now.
-        added: what was set in it since then, but for Muster's memory, which has a limit of its own; where this is
-            little, the document is not walked again.
-        budget: the limits before.
-    """
-    try:
-        text = orjson.dumps(list(added))
-    except TypeError:
-        return check(document, budget.grown)
-    count = sum(text.count(each) for each in (b",", b"{", b"["))
-    longest = max(map(len, text.split(b'"')))
-    if longest <= budget.name and len(text) <= _ROOM["text"] // 2 and count <= min(_ROOM.values()):
-        return None
-    return check(document, budget.grown)
 
 
 def _is_small(document: Mapping[str, Any], budget: Budget) -> bool:

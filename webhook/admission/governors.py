@@ -27,7 +27,7 @@ from muster.webhook.admission.documents import UnreadableError
 from muster.webhook.cluster import readers
 from muster.webhook.cluster.readers import Ref
 
-__all__ = ["Governor", "UnreadableError", "find", "known", "look", "outline"]
+__all__ = ["Governor", "UnreadableError", "find", "known", "outline"]
 
 
 class Governor(Struct, frozen=True):
@@ -51,9 +51,7 @@ class Governor(Struct, frozen=True):
 
     def with_supply(self, supply: Supply) -> Governor:
         """Return the same with what the cluster has for the claims of the job."""
-        return Governor(
-            self.runtime, self.owner, self.namespace_label, self.claim_devices, supply, runtime_open=self.runtime_open
-        )
+        return structs.replace(self, supply=supply)
 
     @property
     def framework(self) -> str | None:
@@ -64,30 +62,6 @@ class Governor(Struct, frozen=True):
     def is_chosen(self) -> bool:
         """Whether the framework is that of a label on the JobSet itself."""
         return self.runtime is not None and self.runtime.source == "label"
-
-
-def look(
-    request: reviews.Request, cluster: readers.ClusterReader, profiles: Mapping[str, Profile], *, readable: bool
-) -> tuple[Governor, str]:
-    """Return what governs the job as far as it can be read, and a sentence about what cannot be read, or "".
-
-    Args:
-        request: the request.
-        cluster: the reader.
-        profiles: the profiles that the platform offers.
-        readable: whether the object has the shape of its kind; otherwise only its outline is read.
-
-    Raises:
-        NotCached: as `find`.
-        BeyondError: as `find`.
-    """
-    if not readable:
-        return outline(request, cluster), ""
-    try:
-        label = _namespace_label(request.namespace, cluster)
-        return find(request, cluster, label, profiles), ""
-    except (readers.SnapshotInvalid, UnreadableError) as error:
-        return outline(request, cluster), str(error)
 
 
 def outline(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
@@ -127,18 +101,12 @@ def known(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
     return Governor()
 
 
-def find(
-    request: reviews.Request,
-    cluster: readers.ClusterReader,
-    label: str | None = None,
-    profiles: Mapping[str, Profile] | None = None,
-) -> Governor:
-    """Look everything up in the reader's memory.
+def find(request: reviews.Request, cluster: readers.ClusterReader, profiles: Mapping[str, Profile]) -> Governor:
+    """Look everything up in the reader's memory, but for the supply.
 
     Args:
         request: its object has the shape of its kind.
         cluster: the reader.
-        label: the mode label of the namespace.
         profiles: the profiles that the platform offers; their objects need not exist yet.
 
     Raises:
@@ -147,10 +115,11 @@ def find(
         UnreadableError: another document cannot be read.
         BeyondError: a document is beyond its budget.
     """
+    label = _namespace_label(request.namespace, cluster)
     runtime, owner = _governing(request, cluster)
     open_ = request.kind == "TrainJob" and runtime is None and not cluster.whole
     open_ = open_ and trainjobs.is_supported(request.document)
-    claims = dict(_claim_devices(request, runtime, cluster, profiles or {}))
+    claims = dict(_claim_devices(request, runtime, cluster, profiles))
     return Governor(runtime, owner, label, claims, runtime_open=open_)
 
 

@@ -26,11 +26,11 @@ from muster.webhook.admission.reviews import Request
 from muster.webhook.cluster import readers
 from muster.webhook.cluster.readers import Ref
 
-__all__ = ["look"]
+__all__ = ["find"]
 
 
-def look(request: Request, governor: Governor, policy: Policy, cluster: readers.ClusterReader) -> tuple[Governor, str]:
-    """Return the governor with the supply of the job, and a sentence about what cannot be read, or "".
+def find(request: Request, governor: Governor, policy: Policy, cluster: readers.ClusterReader) -> Supply:
+    """Return what the cluster has for the claims that a job asks for.
 
     Args:
         request: its object has the shape of its kind.
@@ -40,14 +40,9 @@ def look(request: Request, governor: Governor, policy: Policy, cluster: readers.
 
     Raises:
         NotCached: the reader has to fetch something first.
+        UnreadableError: a document cannot be read.
+        BeyondError: a document is beyond its budget.
     """
-    try:
-        return governor.with_supply(_find(request, governor, policy, cluster)), ""
-    except documents.UnreadableError as error:
-        return governor, str(error)
-
-
-def _find(request: Request, governor: Governor, policy: Policy, cluster: readers.ClusterReader) -> Supply:
     kind: Kind = "TrainJob" if request.kind == "TrainJob" else "JobSet"
     job = Job(
         kind=kind,

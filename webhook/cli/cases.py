@@ -20,7 +20,7 @@ from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
 from muster.strategies.plugins.registry import PluginImportError
 from muster.strategies.trainer import predictions
-from muster.webhook.admission import answers, decisions, governors, guards, reviews
+from muster.webhook.admission import answers, decisions, governors, plugin_calls, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
 from muster.webhook.cli import file_findings, gathering, problems, related, schemas
@@ -297,7 +297,7 @@ def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: P
     except readers.ClusterError as error:
         return decisions.failed(request, policy, str(error), governors.known(request, cluster))
     except Exception as error:  # noqa: BLE001  # a document of the cluster that no API server would hold; named, not shown as a traceback
-        cause = f"Muster failed with {guards.told(error)}"
+        cause = f"Muster failed with {plugin_calls.told(error)}"
         return decisions.failed(request, policy, cause, governors.known(request, cluster))
 
 

@@ -14,7 +14,7 @@ from muster.webhook.cluster import kinds, live, memory, readers, trainers
 from muster.webhook.kubeyaml import sources
 from muster.webhook.server.resolvers import Fetch
 
-__all__ = ["ClusterSource", "FileCluster", "LiveCluster", "open_cluster"]
+__all__ = ["ClusterSource", "FileCluster", "LiveCluster", "open_cluster", "required"]
 
 _ANSWERED, _AGAIN = 10.0, 600.0  # seconds for the answer to which Trainer is served, and until it is asked again
 
@@ -117,6 +117,17 @@ async def open_cluster(config: configs.ClusterSettings) -> ClusterSource:
     if config.source == "files":
         return FileCluster(config)
     return LiveCluster(await clients.connect(config.kubeconfig), config)
+
+
+def required(sender: transports.Sender | None, setting: str, reason: str) -> transports.Sender:
+    """Return the connection to the API server that a setting needs.
+
+    Raises:
+        ConfigError: there is none; the message has the setting and the reason.
+    """
+    if sender is None:
+        raise configs.ConfigError(f"{setting} needs cluster.source: live, because {reason}")
+    return sender
 
 
 def _named(config: configs.ClusterSettings) -> Version | None:

@@ -118,10 +118,10 @@ class Admission:
         try:
             review = _parse(body, phase)
         except reviews.ReviewError as error:
-            return self._unreadable(error, salvage.find_request(body, phase), salvage.find_uid(body), started)
+            return self._unreadable(error, salvage.find(body, phase), started)
         if review.kind != kind:
             message = f"request.kind.kind: {review.kind} is not served on this path, which is for {kind}"
-            return self._unreadable(reviews.ReviewError(message, review.uid), review, review.uid, started)
+            return self._unreadable(reviews.ReviewError(message, review.uid), review, started)
         asked = Asked(review, self._policy(), started)
         ending = await self._resolver.resolve(asked, deadline, large=len(body) > APART)
         return _reviewed(self._take(review, ending))
@@ -154,34 +154,25 @@ class Admission:
         if ending.verdict == "error":
             self._metrics.plugin_failed(ending.framework)
 
-    def _unreadable(
-        self, error: reviews.ReviewError, request: reviews.Request | None, uid: str, started: float
-    ) -> web.Response:
-        """Refuse what is not a review of ours: by a review, if its uid is known, and with a record of who sent it."""
+    def _unreadable(self, error: reviews.ReviewError, request: reviews.Request, started: float) -> web.Response:
+        """Refuse what is not a review of ours: by a review, if its uid is known, and with a record of who sent it.
+
+        One whose object alone cannot be read is let in where the failure mode lets in.
+        """
         self._metrics.refused("unreadable")
-        uid = error.uid or (request.uid if request else "") or uid
+        said, policy = scanner.text(error, _MOST_TOLD), self._policy()
+        uid = error.uid or request.uid
         if not uid:
-            return web.Response(status=400, text=f"{scanner.text(error)}\n")
-        if request is None:
-            refusal = reviews.deny(uid, scanner.text(error, _MOST_TOLD), code=400, reason="BadRequest")
-            return _reviewed(reviews.dumps(refusal))
+            return web.Response(status=400, text=f"{said}\n")
         request = structs.replace(request, uid=uid)
-        ending = (
-            endings.refuse(request, scanner.text(error, _MOST_TOLD), started)
-            if error.uid
-            else self._salvaged(request, error, started)
-        )
+        ending = endings.refuse(request, said, started)
+        if not error.uid and request.operation in ("CREATE", "UPDATE"):
+            decision = decisions.failed(request, policy, said, self._resolver.known(request))
+            if decision.allowed:
+                ending = endings.end_surely(decision, policy, started)
         if ending.record is not None:
             self._submit(ending.record)
         return _reviewed(ending.body.encode())
-
-    def _salvaged(self, request: reviews.Request, error: reviews.ReviewError, started: float) -> Ending:
-        """End a review whose object cannot be read: refused where the failure mode refuses."""
-        policy = self._policy()
-        decision = decisions.failed(request, policy, scanner.text(error, _MOST_TOLD), self._resolver.known(request))
-        if decision.allowed and request.operation in ("CREATE", "UPDATE"):
-            return endings.end_surely(decision, policy, started)
-        return endings.refuse(request, scanner.text(error, _MOST_TOLD), started)
 
     def _unread(self, why: Exception) -> web.Response:
         """Refuse a request whose body is not read to its end, and with it the connection."""

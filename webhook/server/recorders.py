@@ -15,6 +15,7 @@ from muster.webhook import configs
 from muster.webhook.cluster import writes
 from muster.webhook.metrics import Metrics
 from muster.webhook.notices import anchors, denials, report_objects, report_writers
+from muster.webhook.server import clusters
 
 __all__ = ["Announcer", "AuditRecorder", "Keeper", "Teller", "open_announcer", "open_keeper", "open_recorder"]
 
@@ -131,11 +132,8 @@ def open_announcer(
     wanted += [f"audit.reports: {config.reports}"] * (config.reports != "none")
     if not wanted:
         return None
-    if sender is None:
-        raise configs.ConfigError(
-            f"{' and '.join(wanted)} needs cluster.source: live, because it writes to the API server"
-        )
-    access = writes.Writes(sender, counted=metrics.written)
+    connection = clusters.required(sender, " and ".join(wanted), "it writes to the API server")
+    access = writes.Writes(connection, counted=metrics.written)
     tellers: list[Teller] = []
     if config.events:
         tellers.append(denials.Denials(access, partial(metrics.audit_problem, "event")))
@@ -157,11 +155,8 @@ def open_keeper(
     """
     if config.anchors == "none":
         return None
-    if sender is None:
-        raise configs.ConfigError(
-            f"audit.anchors: {config.anchors} needs cluster.source: live, because it writes to the API server"
-        )
-    access, settings = writes.Writes(sender, counted=metrics.written), config.anchor_settings
+    connection = clusters.required(sender, f"audit.anchors: {config.anchors}", "it writes to the API server")
+    access, settings = writes.Writes(connection, counted=metrics.written), config.anchor_settings
     failed = partial(metrics.audit_problem, "anchor")
     return Keeper(
         recorder, anchors.Anchors(access, settings.namespace, lambda: recorder.ends, failed, settings.interval)

@@ -19,7 +19,7 @@ import orjson
 from msgspec import structs
 
 from muster.strategies.documents.findings import Finding
-from muster.webhook.admission import decisions, governors, guards, reviews
+from muster.webhook.admission import decisions, governors, plugin_calls, reviews
 from muster.webhook.admission.policies import Policy
 from muster.webhook.cluster import kinds, readers
 from muster.webhook.cluster.dry_runs import Question
@@ -111,7 +111,7 @@ class Resolver:
             self._picks.show(asked.request, overlay)
             try:
                 made = await self._apart(asked, overlay, found) if is_apart else _decided(asked, overlay, found)
-            except guards.NotHereError:
+            except plugin_calls.NotHereError:
                 is_apart = True
             except readers.NotCached as missing:
                 is_apart = True  # what is not cached may be of any size

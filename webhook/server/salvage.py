@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import orjson
+from msgspec import structs
 
 from muster.strategies.documents import loose
 from muster.webhook.admission import reviews
 
-__all__ = ["MOST_VALUES", "find_request", "find_uid", "is_dense"]
+__all__ = ["MOST_VALUES", "find", "is_dense"]
 
 _MOST = 256 * 1024  # bytes that are read a second time
 _HEAD = 16 * 1024
@@ -45,20 +46,18 @@ def _parts(text: bytes) -> int:
     return sum(text.count(part) for part in (b",", b"[", b"{"))
 
 
-def find_uid(body: bytes) -> str:
+def find(body: bytes, phase: reviews.Phase) -> reviews.Request:
+    """Return the request with nothing of its object but the name; what cannot be read either is empty."""
+    whole = [(body, orjson.loads), (body, _read_anything)] if len(body) <= _MOST else []
+    tries = itertools.chain(whole, ((start, orjson.loads) for start in _starts(body)))
+    found = _head(next(filter(None, itertools.starmap(_request_of, tries)), {}), phase)
+    return found if found.uid else structs.replace(found, uid=_uid(body))
+
+
+def _uid(body: bytes) -> str:
     """Return the uid of the request where the API server writes it, first in the request; "" when it is not there."""
     found = _UID.search(body, 0, _HEAD)
     return found[1].decode("ascii", "replace") if found else ""
-
-
-def find_request(body: bytes, phase: reviews.Phase) -> reviews.Request | None:
-    """Return the request with nothing of its object but the name, or None when that cannot be read either."""
-    whole = [(body, orjson.loads), (body, _read_anything)] if len(body) <= _MOST else []
-    for text, read in itertools.chain(whole, ((start, orjson.loads) for start in _starts(body))):
-        request = _request_of(text, read)
-        if request is not None:
-            return _head(request, phase)
-    return None
 
 
 def _starts(body: bytes) -> Iterator[bytes]:

@@ -146,9 +146,8 @@ class Service:
         checks = self._config.checks
         if not checks.dry_run:
             return None
-        if cluster.sender is None:
-            raise configs.ConfigError("checks.dryRun: on needs cluster.source: live, because it asks the API server")
-        return DryRuns(cluster.sender, checks.dry_run_share * self._config.server.request_timeout, self.metrics.dry_ran)
+        sender = clusters.required(cluster.sender, "checks.dryRun: on", "it asks the API server")
+        return DryRuns(sender, checks.dry_run_share * self._config.server.request_timeout, self.metrics.dry_ran)
 
     def _control(
         self, stack: AsyncExitStack, cluster: clusters.ClusterSource, reloader: Reloader
@@ -161,14 +160,12 @@ class Service:
                     "profiles are configured and controllers.enabled is false: Muster does not make their claims"
                 )
             return None
-        if cluster.sender is None:
-            raise configs.ConfigError(
-                "controllers.enabled: true needs cluster.source: live, because the controllers write to the API server"
-            )
+        reason = "the controllers write to the API server"
+        sender = clusters.required(cluster.sender, "controllers.enabled: true", reason)
         from muster.webhook.controllers import run as controllers  # noqa: PLC0415  # memory that not all need
 
         made = controllers.Controllers(
-            cluster.sender,
+            sender,
             lambda: reloader.policy().profiles,
             controllers.options_of(settings, self._config.cluster.cache_limit),
             self.metrics.written,
@@ -187,14 +184,12 @@ class Service:
         settings = self._config.trainings
         if not settings.enabled:
             return
-        if cluster.sender is None:
-            raise configs.ConfigError(
-                "trainings.enabled: true needs cluster.source: live, because the reports are in the API server"
-            )
+        reason = "the reports are in the API server"
+        sender = clusters.required(cluster.sender, "trainings.enabled: true", reason)
         from muster.webhook.controllers import collecting  # noqa: PLC0415  # as above
 
         options = collecting.options_of(settings, self._config.cluster.cache_limit)
-        made = collecting.Collecting(cluster.sender, options, self.metrics.trained, self.metrics.written)
+        made = collecting.Collecting(sender, options, self.metrics.trained, self.metrics.written)
         stack.push_async_callback(made.stop)
         made.start()
         self.metrics.watch(
@@ -210,11 +205,10 @@ class Service:
             return certificates.Certificate(certificates.choose(tls)), str
         if tls.self_signed or tls.cert_file is not None:
             raise configs.ConfigError("tls: secret is set together with other sources; keep one of them")
-        if cluster.sender is None:
-            raise configs.ConfigError("tls.secret needs cluster.source: live, because the Secret is in the API server")
+        sender = clusters.required(cluster.sender, "tls.secret", "the Secret is in the API server")
         from muster.webhook.trust import run as trust  # noqa: PLC0415  # as above
 
-        made = trust.Trust(cluster.sender, tls.secret, certificates.wanted(tls), self.metrics.written)
+        made = trust.Trust(sender, tls.secret, certificates.wanted(tls), self.metrics.written)
         stack.push_async_callback(made.stop)
         await made.start()
         self.metrics.watch(
