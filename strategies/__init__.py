@@ -1,4 +1,4 @@
-"""The domain: what Muster knows about frameworks, as pure functions over raw TrainJob and JobSet documents.
+"""The domain: what Muster knows about frameworks, as pure functions over TrainJobs and JobSets.
 
 Nothing in this package does I/O or imports an HTTP, Kubernetes or machine-learning library. To add a framework, read
 `plugins/protocols.py`, then the smallest example (`frameworks/default`) and a full one (`frameworks/trl`); out of tree,
@@ -8,8 +8,9 @@ The names below are the whole public face for authors of strategies. Everything 
 
 * To write a strategy: `FrameworkStrategy` is its shape, `strategy` registers an in-tree one; `TorchFamily` is the base
   of every framework on torch.distributed, and `enforce_claims` writes the claims for any other framework.
-* What it reads: `Job` with its `Settings` and `Runtime`; `find_site` returns the `Site` of the command line that will
-  run, and `read_topology` returns the `Topology`: the nodes and processes that the job asks for.
+* What it reads: `Job` with its `Settings` and `Runtime`, whose members are typed values (`job.trainer.command`), beside
+  the documents that they were read from (`job.raw_trainer`, `job.document`); `find_site` returns the `Site` of the
+  command line that will run, and `read_topology` returns the `Topology`: the nodes and processes that the job asks for.
 * What it writes: `Changes`, each a `Change`; `error`, `warning` and `note` make a `Finding` of a `Severity`;
   `unenforced` notes a launch that was left as it is, and warns where it is known to start too little.
 * What loads it: `Registry` holds each strategy as `Registered`; `PluginError` and `PluginImportError` say what failed.

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from muster.strategies.documents import names
+
 __all__ = [
     "KINDS",
     "Affinity",
@@ -299,6 +301,11 @@ class Container(_Object, frozen=True):
         """Its own command line, `command` followed by `args`."""
         return (*(self.command or ()), *(self.args or ()))
 
+    @property
+    def is_privileged(self) -> bool:
+        """Whether it may do what root of the machine may."""
+        return self.security_context.privileged is True
+
     def find_env(self, name: str) -> EnvVar | None:
         """Return the last variable called `name`: later entries win in Kubernetes."""
         return next((entry for entry in reversed(self.env) if entry.name == name), None)
@@ -550,9 +557,9 @@ class JobSpec(_Object, frozen=True):
 
     parallelism: int | None = None
     completions: int | None = None
-    ttl_seconds_after_finished: int | None = None
     completion_mode: str = ""
     backoff_limit: int | None = None
+    ttl_seconds_after_finished: int | None = None
     backoff_limit_per_index: int | None = None
     max_failed_indexes: int | None = None
     pod_failure_policy: PodFailurePolicy = PodFailurePolicy()
@@ -591,6 +598,11 @@ class ReplicatedJob(_Object, frozen=True):
     def labels(self) -> Texts:
         """The labels of its Job template, where Trainer puts its ancestor label."""
         return self.template.metadata.labels
+
+    @property
+    def is_model_initializer(self) -> bool:
+        """Whether Trainer downloads a model with it."""
+        return self.labels.get(names.ANCESTOR_LABEL) == "model-initializer"
 
     @property
     def jobs(self) -> int:

@@ -98,6 +98,11 @@ class Place(Struct, frozen=True, dict=True):
         return self.pod.containers[int(self.path[-1])]
 
     @property
+    def user(self) -> int | None:
+        """Number of the user as whom the container runs, None where it is the image's."""
+        return self.container.security_context.over(self.pod.security_context).run_as_user
+
+    @property
     def job_name(self) -> str:
         """Name of the replicated job, `node` in Trainer's runtimes."""
         return self.job.name

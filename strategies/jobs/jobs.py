@@ -99,13 +99,13 @@ class Job(Struct, frozen=True, eq=False):
         return self.metadata.name or None
 
     @property
-    @once
+    @once_for_all
     def metadata(self) -> model.ObjectMeta:
         """`metadata` of the job."""
         return decoding.read(self.document.get("metadata") or {}, model.ObjectMeta)
 
     @property
-    @once
+    @once_for_all
     def trainer(self) -> model.Trainer:
         """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
 
@@ -114,7 +114,7 @@ class Job(Struct, frozen=True, eq=False):
         return resources.effective(self.trainjob.spec.trainer if self.trainjob else model.Trainer(), self.runtime)
 
     @property
-    @once
+    @once_for_all
     def trainjob(self) -> model.TrainJob | None:
         """The TrainJob, or the one that controls the JobSet; None for a JobSet of an author."""
         return decoding.read(self.document, model.TrainJob) if self.kind == "TrainJob" else self.owning
@@ -126,7 +126,7 @@ class Job(Struct, frozen=True, eq=False):
         return None if self.owner is None else decoding.read(self.owner, model.TrainJob)
 
     @property
-    @once
+    @once_for_all
     def jobset(self) -> model.JobSetSpec:
         """The JobSetSpec of the job: its own, or that of its runtime's template; empty when there is none."""
         if self.kind == "JobSet":
@@ -134,7 +134,7 @@ class Job(Struct, frozen=True, eq=False):
         return self.runtime.value.spec.template.spec if self.runtime else model.JobSetSpec()
 
     @property
-    @once
+    @once_for_all
     def raw_trainer(self) -> trainjobs.Trainer:
         """`trainer` as the documents hold it."""
         document, processes = self.document if self.kind == "TrainJob" else self.owner, self.trainer.num_proc_per_node

@@ -86,9 +86,8 @@ def _root(job: Job, site: Site, launch: Launch, report: Callable[..., Finding]) 
     place, program = job.container, launches.program(launch.head[0]) if launch.head else ""
     if place is None or program not in _OPEN_MPI or "allow_run_as_root" in launch.values:
         return
-    user = place.container.security_context.over(place.pod.security_context).run_as_user
     allowed = {name: launch.env.get(name) or site.values.get(name) for name in _AS_ROOT}
-    if user == 0 and any(value != "1" for value in allowed.values()):
+    if place.user == 0 and any(value != "1" for value in allowed.values()):
         message = "does not run as root, and the runtime's container is root's; add --allow-run-as-root"
         yield report(site.locate_option(launch, ""), quotes.launch(launch), message, rule="core/launch")
 

@@ -166,8 +166,7 @@ def _exists(entry: str, count: int) -> bool:
 
 def sees_others(container: model.Container) -> bool:
     """Whether a container sees devices that it did not ask for (NVIDIA container toolkit)."""
-    privileged = container.security_context.privileged is True
-    return privileged or container.find_env(names.SHOWN_DEVICES) is not None
+    return container.is_privileged or container.find_env(names.SHOWN_DEVICES) is not None
 
 
 @once

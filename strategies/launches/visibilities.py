@@ -85,7 +85,7 @@ def check_others(job: Job, site: Site, topology: Topology, counts: Callable[[], 
         if count and value in ("none", "void", ""):
             message = f"shows no GPU where the container toolkit reads it, and {own}; remove it"
             yield note(where, f"{names.SHOWN_DEVICES}={value}", message, rule=_RULE)
-        elif 0 < count < _WHOLE and place.container.security_context.privileged:
+        elif 0 < count < _WHOLE and place.container.is_privileged:
             message = f"a privileged container may see all GPUs of its machine, and {own}, so it may use others"
             inside = f"{field(job.document, place.path)}.securityContext.privileged"
             yield note(inside if job.kind == "JobSet" else _RUNTIME, True, f"{message}; remove it", rule=_RULE)

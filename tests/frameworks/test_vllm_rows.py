@@ -40,7 +40,7 @@ def findings(text, facts, line):
     env = dict(each.split("=", 1) for each in words[:start])
     site = Site(tuple(words[start:]), (), True, (), {}, tuple(EnvVar(name=name, value=env[name]) for name in env))
     (launch,) = readings.read(words[start:]).launches
-    view = Assumed(vllm_servers.of_launch(launch, env), site, Circumstances())
+    view = Assumed(vllm_servers.of_launch(launch, site.values), site, Circumstances())
     view.facts = facts
     return list(judge(rule_rows.Rows(f"\n[[row]]\n{text}"), view))
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.strategies.frameworks.flag_tables import Fault
 from muster.strategies.frameworks.trl import flags, parsing
 
 WORDS = st.one_of(
@@ -118,7 +119,7 @@ def test_the_config_file_is_taken_away_wherever_it_stands():
     assert parsed.config_file == "run.yaml"
     assert parsed.values == {"reward_funcs": ["a", "b"]}
     assert parsed.unknown == [(0, "--no_such"), (6, "--nor_this")]
-    assert parsed.faults == [parsing.Fault(7, "--seed", "needs a value after it")]
+    assert parsed.faults == [Fault(7, "--seed", "needs a value after it")]
 
 
 def test_a_second_config_file_and_one_with_an_equals_sign_are_unknown():

@@ -21,7 +21,7 @@ def test_every_flag_takes_values_in_a_way_that_the_parser_knows(method):
 
 def test_dashes_underscores_and_a_value_are_one_flag():
     spellings = ("--learning_rate", "--learning-rate", "--learning_rate=1", "--learning-rate=$(LR)")
-    assert {flags.spec("sft", spelling) for spelling in spellings} == {flags.spec("sft", "--learning_rate")}
+    assert all(flags.spec("sft", each) == flags.spec("sft", "--learning_rate") for each in spellings)
     assert flags.spec("sft", "--learning_rate=1").name == "learning_rate"
 
 

@@ -13,16 +13,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
-from muster.strategies.documents import loose, names, pods
 from muster.strategies.documents.findings import Finding, beginning
-from muster.strategies.frameworks.samplers import (
-    role_devices,
-    role_volumes,
-    sampler_completions,
-    sent_adapters,
-    weight_transfers,
-)
-from muster.strategies.frameworks.samplers.pair_additions import waits
+from muster.strategies.frameworks.samplers import pair_additions, role_resources, sent_weights
 from muster.strategies.frameworks.samplers.role_pairs import ENV, OWN_POD, Pair, is_path, last_name, same_model
 from muster.strategies.frameworks.vllm.serve_view import Circumstances, ServeView
 from muster.strategies.frameworks.vllm.vllm_servers import PORT, Server
@@ -39,7 +31,7 @@ _URLS = ("vllm_server_base_url", "vllm_server_host")
 
 def check(pair: Pair) -> Iterator[Finding]:
     """Yield where both roles are not what each expects of the other, or what is around them keeps them apart."""
-    server = sampler_completions.completed(pair)
+    server = pair_additions.completed(pair)
     view = _View(pair, ServeView(server, pair.sampler.site, Circumstances()) if server else None)
     for finding in judge(_rows(), view):
         mine = finding.field.startswith(f"{pair.training.site.place}.")
@@ -58,6 +50,10 @@ class _View(Struct, frozen=True):
     @property
     def server(self) -> Server | None:
         return self.serving.server if self.serving else None
+
+    @property
+    def adapters(self) -> sent_weights.Adapters | None:
+        return sent_weights.find_adapters(self.pair)
 
     def written(self) -> Collection[str]:
         served = self.serving.written() if self.serving else ()
@@ -163,9 +159,9 @@ def _leads_to(view: _View) -> Value:
 
 
 def _host(pair: Pair, host: str) -> Value:
-    pod = pair.node.raw_pod
+    pod = pair.node.pod
     roles = tuple(f"{pair.job.name}-{each}-" for each in (pair.sampler.name, pair.node.job_name))
-    alone = len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) <= 1
+    alone = len(pod.containers) + len(pod.init_containers) <= 1
     if host in OWN_POD:
         return "the own pod" if alone else UNKNOWN if pair.host else "the sampler"
     # A job without a name gets one later, so that no host can be compared; longer names end with the namespace.
@@ -205,12 +201,9 @@ def _served_model(view: _View) -> Value:
 def _is_downloaded(pair: Pair, *model: str) -> bool:
     """Whether an initializer of the job downloads one of two names to a folder, which the other may be."""
     named = tuple(f"//{each.casefold()}" for each in model if not is_path(each))
-    for place in pods.places(pair.jobset, ("spec",)):
-        if pods.labels(place.raw_job).get(names.ANCESTOR_LABEL) == "model-initializer":
-            uri = pods.env_value(place.raw.get("env"), "STORAGE_URI") or ""
-            if uri.casefold().endswith(named):
-                return True
-    return False
+    initializers = (each for each in pair.spec.replicated_jobs if each.is_model_initializer)
+    uris = (each.env_value("STORAGE_URI") or "" for job in initializers for each in job.pod.containers)
+    return any(uri.casefold().endswith(named) for uri in uris)
 
 
 def _trained_revision(view: _View) -> Value:
@@ -245,13 +238,12 @@ def _ends_when_compared(view: _View) -> bool:
     """
     pair, given = view.pair, view.pair.training.parsed
     sharded = any(given.values.get(name) for name in ("fsdp", "deepspeed")) or bool(given.launcher_values)
-    whole = sent_adapters.find(pair) is None and role_devices.count(pair) == 0 and not sharded
+    whole = view.adapters is None and role_resources.count_devices(pair) == 0 and not sharded
     return whole and view.server is not None and view.server.on("enable-lora")
 
 
 def _rank_cure(view: _View) -> str:
-    found = sent_adapters.find(view.pair)
-    fitting = found.fitting_rank if found else None
+    fitting = view.adapters.fitting_rank if view.adapters else None
     return f"use --max-lora-rank {fitting}" if fitting else "lower the rank, for vLLM holds none so high"
 
 
@@ -259,18 +251,16 @@ def _rank_cure(view: _View) -> str:
 
 
 def _gang(view: _View) -> str | None:
-    runtime = view.pair.job.runtime.document if view.pair.job.runtime else {}
-    policy = loose.mapping(loose.mapping(runtime.get("spec")).get("podGroupPolicy"))
+    runtime = view.pair.job.runtime
+    policy = runtime.value.spec.pod_group_policy if runtime else {}
     return next((each for each in _GANGS if policy.get(each) is not None), None)
 
 
 def _never_ends(view: _View) -> bool:
     """Whether a policy of success waits for a server, which never ends by itself."""
-    policy, sampler = loose.mapping(view.pair.spec.get("successPolicy") or {"operator": "All"}), view.pair.sampler
-    if not policy or policy.get("operator", "All") != "All" or sampler.server is None:
-        return False
-    targets = policy.get("targetReplicatedJobs")
-    return not (isinstance(targets, list) and targets) or sampler.name in targets
+    policy, sampler = view.pair.spec.success_policy, view.pair.sampler
+    waits = not policy.target_replicated_jobs or sampler.name in policy.target_replicated_jobs
+    return policy.operator == "All" and sampler.server is not None and waits
 
 
 def _is_surely_a_sampler(view: _View) -> bool:
@@ -283,36 +273,30 @@ def _is_surely_a_sampler(view: _View) -> bool:
 def _restarts(view: _View) -> bool:
     """Whether a failed trainer starts again beside a sampler that still holds the state of the first one."""
     node = view.pair.node
-    own = node.raw_pod.get("restartPolicy", "OnFailure") != "Never"
-    return own or loose.mapping(loose.mapping(node.raw_job["template"]).get("spec")).get("backoffLimit") != 0
+    return node.pod.restart_policy != "Never" or node.job.template.spec.backoff_limit != 0
 
 
 def _output_apart(view: _View) -> str | None:
-    output = _output(view)
-    return role_volumes.apart(view.pair, output) if output and output.startswith("/") else None
-
-
-def _output(view: _View) -> str | None:
-    found = sent_adapters.find(view.pair)
-    return found.output if found else None
+    output = view.adapters.output if view.adapters else None
+    return role_resources.why_apart(view.pair, output) if output and output.startswith("/") else None
 
 
 def _folders(view: _View) -> tuple[str, str]:
     """Return the folder for weights of each role, that of the other one where a role names none."""
-    mine, theirs = weight_transfers.folders(view.pair)
+    mine, theirs = sent_weights.folders(view.pair)
     return mine or theirs, theirs or mine
 
 
 def _folder_apart(view: _View) -> str | None:
     mine, theirs = _folders(view)
     both = mine.startswith("/") and theirs.startswith("/")
-    return role_volumes.differing(view.pair, mine, theirs) if both else None
+    return role_resources.why_differing(view.pair, mine, theirs) if both else None
 
 
 def _of_adapters(member: str) -> Callable[[_View], Value]:
     def read(view: _View) -> Value:
-        found = sent_adapters.find(view.pair)
-        return UNKNOWN if found is None or (value := getattr(found, member)) is None else _plain(value)
+        value = getattr(view.adapters, member, None)
+        return UNKNOWN if value is None else _plain(value)
 
     return read
 
@@ -321,32 +305,32 @@ _LACKING = ("--vllm_server_base_url is", "--vllm_mode and --vllm_server_base_url
 _FACTS: Mapping[str, Callable[[_View], Value]] = {
     "adapter_count": _of_adapters("count"),
     "adapter_rank": _of_adapters("rank"),
-    "adapters": lambda view: sent_adapters.find(view.pair) is not None,
-    "adapters_by_files": lambda view: sent_adapters.find(view.pair) is not None and sent_adapters.by_files(view.pair),
-    "adapters_by_flag": lambda view: (found := sent_adapters.find(view.pair)) is not None and found.index is not None,
+    "adapters": lambda view: view.adapters is not None,
+    "adapters_by_files": lambda view: view.adapters is not None and sent_weights.by_files(view.pair),
+    "adapters_by_flag": lambda view: view.adapters is not None and view.adapters.index is not None,
     "addressed": lambda view: view.pair.training.is_addressed,
     "agreed": _is_agreed,
     "api_servers": lambda view: _known(view.server.api_servers if view.server else None),
     "asked": lambda view: view.pair.is_asked,
     "asks": lambda view: _known(view.pair.training.asks),
     "asks_server": lambda view: view.pair.training.found is not None and view.pair.training.asks_server,
-    "backend": lambda view: _known(weight_transfers.backend(view.server)),
+    "backend": lambda view: _known(sent_weights.backend(view.server)),
     "bare": lambda view: view.pair.sampler.bare,
     "because": _of_adapters("because"),
     "both_certain": lambda view: view.pair.training.certain and view.server is not None and view.server.certain,
-    "by_nccl": lambda view: weight_transfers.is_nccl(view.pair),
+    "by_nccl": lambda view: sent_weights.is_nccl(view.pair),
     "called": lambda view: view.pair.sampler.called,
     "compared": _is_compared,
     "cure": _cure,
     "ends_when_compared": _ends_when_compared,
     "folder": lambda view: _folders(view)[0],
     "folder_apart": _folder_apart,
-    "folders": lambda view: any(weight_transfers.folders(view.pair)),
+    "folders": lambda view: any(sent_weights.folders(view.pair)),
     "gang": _gang,
     "grpc": lambda view: view.pair.sampler.server is not None and view.pair.sampler.server.grpc,
     "host": lambda view: view.pair.host,
     "idle_cure": lambda view: "add --use_vllm" if view.pair.training.is_able else "use a runtime without a sampler",
-    "idle_role": lambda view: role_devices.idle_role(view.pair),
+    "idle_role": lambda view: role_resources.idle_role(view.pair),
     "is_surely_a_sampler": _is_surely_a_sampler,
     "keyed": _is_keyed,
     "lacking": lambda view: _LACKING[view.pair.training.mode == ""],
@@ -365,7 +349,7 @@ _FACTS: Mapping[str, Callable[[_View], Value]] = {
     "obstacle": _obstacle,
     "of_trl": lambda view: view.pair.sampler.trls,
     "operator_all": lambda view: f"{{operator: All, targetReplicatedJobs: [{view.pair.node.job_name}]}}",
-    "output": _output,
+    "output": lambda view: view.adapters.output if view.adapters else None,
     "output_apart": _output_apart,
     "pods": lambda view: view.pair.sampler.pods,
     "port": lambda view: _known(view.pair.port),
@@ -375,21 +359,21 @@ _FACTS: Mapping[str, Callable[[_View], Value]] = {
     "restarts": _restarts,
     "rivals": lambda view: len(view.pair.rivals),
     "sampler_open": lambda view: view.server is not None and view.server.open,
-    "sends_files": lambda view: weight_transfers.sends_files(view.pair),
+    "sends_files": lambda view: sent_weights.sends_files(view.pair),
     "served": lambda view: view.server.model if view.server else None,
     "served_certainly": lambda view: view.pair.sampler.server is not None and view.pair.sampler.server.certain,
     "served_dtype": _served_dtype,
     "served_model": _served_model,
     "served_revision": _served_revision,
     "served_words": lambda view: view.server is not None and bool(view.server.parsed.positionals),
-    "shared_claim": lambda view: role_devices.shared_claim(view.pair),
-    "shared_profile": lambda view: role_devices.shared_profile(view.pair),
+    "shared_claim": lambda view: role_resources.shared_claim(view.pair),
+    "shared_profile": lambda view: role_resources.shared_profile(view.pair),
     "spread": lambda view: view.pair.sampler.server is not None and view.pair.sampler.server.spread,
     "trained_dtype": lambda view: _known(view.pair.training.dtype),
     "trained_revision": _trained_revision,
     "training_open": lambda view: view.pair.training.open,
-    "transfer_config": lambda view: weight_transfers.config(view.pair),
-    "transfer_written": lambda view: view.server is not None and view.server.has(weight_transfers.FLAG),
+    "transfer_config": lambda view: sent_weights.config(view.pair),
+    "transfer_written": lambda view: view.server is not None and view.server.has(sent_weights.FLAG),
     "url_port": lambda view: _known(_port_of(_url(view.pair)[1])),
-    "waits": lambda view: waits(view.pair),
+    "waits": lambda view: pair_additions.waits(view.pair),
 }

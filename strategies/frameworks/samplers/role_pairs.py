@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding, model, names, paths, pods
+from muster.strategies.documents import decoding, model, names, pods
 from muster.strategies.documents.findings import Finding
 from muster.strategies.documents.paths import Path
 from muster.strategies.frameworks.samplers import sampled_trainings, sampler_serving
@@ -39,7 +39,6 @@ _OTHERS = frozenset(
     | {"eval", "evaluator", "embed", "embedder", "embedding", "embeddings", "reference", "ref", "reranker"}
 )
 """Words in the names of servers that answer other questions than the training's own."""
-_SPEC = ("spec",)
 _MOST = 16
 """Replicated jobs beside the training that are looked at."""
 
@@ -54,7 +53,7 @@ class Pair(Struct, frozen=True):
         training: the training.
         sampler: the sampler; of several that may be it, the first.
         rivals: the others that may be it.
-        jobset: the JobSet, or the one that Trainer will make.
+        spec: `spec` of the JobSet, or of the one that Trainer will make.
         node: the training container in that JobSet.
     """
 
@@ -62,7 +61,7 @@ class Pair(Struct, frozen=True):
     training: Training
     sampler: Serving
     rivals: tuple[Serving, ...]
-    jobset: Mapping[str, Any]
+    spec: model.JobSetSpec
     node: pods.Place
 
     @property
@@ -84,18 +83,12 @@ class Pair(Struct, frozen=True):
         return asked and not self.rivals
 
     @property
-    def spec(self) -> Mapping[str, Any]:
-        """`spec` of the JobSet."""
-        spec: Mapping[str, Any] = self.jobset.get("spec") or {}
-        return spec
-
-    @property
     def host(self) -> str | None:
         """Host name of the sampler's first pod, None where it has none or the job's name is still to be generated."""
         name = self.job.name
         if name is None or not self._has_names:
             return None
-        return f"{name}-{self.sampler.name}-0-0.{(self.spec.get('network') or {}).get('subdomain') or name}"
+        return f"{name}-{self.sampler.name}-0-0.{self.spec.network.subdomain or name}"
 
     @property
     def is_named(self) -> bool:
@@ -104,13 +97,13 @@ class Pair(Struct, frozen=True):
 
     @property
     def _has_names(self) -> bool:
-        indexed = self.sampler.place.raw_job["template"]["spec"].get("completionMode") != "NonIndexed"
-        return indexed and (self.spec.get("network") or {}).get("enableDNSHostnames") is not False
+        indexed = self.sampler.place.job.template.spec.completion_mode != "NonIndexed"
+        return indexed and self.spec.network.enable_dns_hostnames is not False
 
     @property
     def is_host_named(self) -> bool:
         """Whether `ENV` will hold the sampler's host name, or one of the author's that may lead to it."""
-        written = pods.env_value(self.node.raw.get("env"), ENV)
+        written = self.node.container.env_value(ENV)
         if written is None or "$(" in written or (self.host and f"{written}.".startswith(f"{self.host}.")):
             return True
         another = written in OWN_POD or written.startswith(f"{self.job.name}-")
@@ -137,9 +130,8 @@ class Pair(Struct, frozen=True):
         if self.job.kind == "JobSet":
             return finding
         inside = finding.field.removeprefix(f"{self.sampler.site.place}.")
-        where = (
-            inside.removeprefix("spec.") if inside == finding.field else f"replicated job {self.sampler.name}, {inside}"
-        )
+        ours = inside != finding.field
+        where = f"replicated job {self.sampler.name}, {inside}" if ours else inside.removeprefix("spec.")
         shown = "" if finding.value is None else f"{finding.value!r}: "
         name = self.job.runtime.name if self.job.runtime else None
         message = f"in this runtime, {where}: {shown}{finding.message}"
@@ -149,18 +141,17 @@ class Pair(Struct, frozen=True):
 @once
 def find(job: Job) -> Pair | None:
     """Return the training of a part with its sampler; None where it has none, or nothing can be known of it."""
-    spec = _own_spec(job)
-    if not _may_have(spec):
+    training = sampled_trainings.read(job) if _may_have(job.jobset) else None
+    document = _jobset(job) if training is not None else None
+    if training is None or document is None:
         return None
-    training, jobset = sampled_trainings.read(job), _jobset(job)
-    node = _node(job, jobset) if jobset is not None else None
-    if training is None or jobset is None or node is None:
+    ours = job.kind == "JobSet"
+    node = job.container if ours else pods.trainer(document, ("spec",))
+    if node is None:
         return None
-    found = list(_samplers(job, jobset, node, training))
-    if not found:
-        return None
-    chosen = _preferred(found)
-    return Pair(job, training, chosen[0], tuple(chosen[1:]), jobset, node)
+    spec = job.jobset if ours else decoding.read(document, model.JobSet).spec
+    found = _preferred(list(_samplers(job, document, spec, node, training)))
+    return Pair(job, training, found[0], tuple(found[1:]), spec, node) if found else None
 
 
 def asking(pair: Pair) -> Sequence[Pair]:
@@ -185,18 +176,10 @@ def kept(job: Job, key: object, state: object, make: Callable[[], _Found]) -> _F
     return cast("_Found", found[1])
 
 
-def _own_spec(job: Job) -> Mapping[str, Any]:
-    document: Any = job.document if job.kind == "JobSet" else job.runtime.document if job.runtime else {}
-    for member in _SPEC if job.kind == "JobSet" else ("spec", "template", "spec"):
-        document = document.get(member) or {}
-    spec: Mapping[str, Any] = document
-    return spec
-
-
-def _may_have(spec: Mapping[str, Any]) -> bool:
+def _may_have(spec: model.JobSetSpec) -> bool:
     """Whether a replicated job stands beside the training that is none of Trainer's own."""
-    every = spec.get("replicatedJobs") or ()
-    return len(every) > 1 and any(names.ANCESTOR_LABEL not in pods.labels(each) for each in every)
+    every = spec.replicated_jobs
+    return len(every) > 1 and any(names.ANCESTOR_LABEL not in each.labels for each in every)
 
 
 def _jobset(job: Job) -> Mapping[str, Any] | None:
@@ -210,42 +193,30 @@ def _jobset(job: Job) -> Mapping[str, Any] | None:
         return None
 
 
-def _node(job: Job, jobset: Mapping[str, Any]) -> pods.Place | None:
-    return job.container if job.kind == "JobSet" else pods.trainer(jobset, _SPEC)
-
-
-def _samplers(job: Job, jobset: Mapping[str, Any], node: pods.Place, training: Training) -> Iterator[Serving]:
-    for path in _beside(job, jobset, node):
-        each = decoding.read(paths.lookup(jobset, path), model.ReplicatedJob)
-        if names.ANCESTOR_LABEL in each.labels or not each.pod.containers or sampler_serving.role(each) not in _ROLES:
-            continue
-        found = _read(job, jobset, path)
+def _samplers(
+    job: Job, document: Mapping[str, Any], spec: model.JobSetSpec, node: pods.Place, training: Training
+) -> Iterator[Serving]:
+    for index in _beside(job, spec, node):
+        each = spec.replicated_jobs[index]
+        ours = names.ANCESTOR_LABEL in each.labels or sampler_serving.role(each) not in (None, "sampler")
+        found = _read(job, document, each, index) if each.pod.containers and not ours else None
         if found is not None and found.pods and _is_sampler(found, training):
             yield found
 
 
-def _beside(job: Job, jobset: Mapping[str, Any], node: pods.Place) -> tuple[Path, ...]:
-    """Return the paths of the first replicated jobs that do not train; found once for all parts that train together."""
+def _beside(job: Job, spec: model.JobSetSpec, node: pods.Place) -> tuple[int, ...]:
+    """Return the places of the first replicated jobs that do not train; found once for all parts of a training."""
     together = job.kind == "JobSet" and job.parts.together and bool(job.parts.places)
-    trains = {path for path, _ in job.parts.places} if together else {node.job_path}
-    return kept(job, _beside, trains, lambda: _others(jobset, trains))
+    trains = {path[-1] for path, _ in job.parts.places} if together else {node.job_path[-1]}
+    others = (index for index in range(len(spec.replicated_jobs)) if index not in trains)
+    return kept(job, _beside, trains, lambda: tuple(itertools.islice(others, _MOST)))
 
 
-def _others(jobset: Mapping[str, Any], trains: Collection[Path]) -> tuple[Path, ...]:
-    every = ((*_SPEC, "replicatedJobs", index) for index in range(len(jobset["spec"]["replicatedJobs"])))
-    return tuple(itertools.islice((each for each in every if each not in trains), _MOST))
-
-
-def _read(job: Job, jobset: Mapping[str, Any], path: Path) -> Serving | None:
+def _read(job: Job, document: Mapping[str, Any], each: model.ReplicatedJob, index: int) -> Serving | None:
     """Read a server; that of a JobSet once for all trainers beside it."""
-
-    def read() -> Serving | None:
-        return sampler_serving.read(jobset, path, job.identify)
-
-    return kept(job, (sampler_serving.read, path), job.changes.state(path), read) if job.kind == "JobSet" else read()
-
-
-_ROLES = (None, "sampler")
+    path: Path = ("spec", "replicatedJobs", index)
+    key, state = (sampler_serving.read, path), job.changes.state(path) if job.kind == "JobSet" else job.state
+    return kept(job, key, state, lambda: sampler_serving.read(document, path, each, job.identify))
 
 
 def _is_sampler(found: Serving, training: Training) -> bool:
@@ -262,34 +233,18 @@ def _is_sampler(found: Serving, training: Training) -> bool:
 
 def _preferred(found: Sequence[Serving]) -> Sequence[Serving]:
     """Return those of several that labels and names speak for most."""
-    for fits in (_called, _labelled, _reads):
-        chosen = [each for each in found if fits(each)]
-        found = chosen or found
+    tests: Sequence[Callable[[Serving], object]] = (
+        lambda each: _words(each.name) & _CALLED,
+        lambda each: each.labelled,
+        lambda each: each.server,
+    )
+    for fits in tests:
+        found = [each for each in found if fits(each)] or found
     return found
-
-
-def _called(each: Serving) -> bool:
-    return bool(_words(each.name) & _CALLED)
-
-
-def _labelled(each: Serving) -> bool:
-    return each.labelled
-
-
-def _reads(each: Serving) -> bool:
-    return each.server is not None
 
 
 def _words(name: str) -> frozenset[str]:
     return frozenset(_WORD.findall(name))
-
-
-def _containers(job: Mapping[str, Any]) -> Sequence[Any]:
-    pod = paths.lookup(job, _POD)
-    return (pod.get("containers") or ()) if isinstance(pod, dict) else ()
-
-
-_POD: Path = ("template", "spec", "template", "spec")
 
 
 def is_path(model: str) -> bool:

@@ -12,9 +12,8 @@ from muster.strategies.documents.findings import Finding
 from muster.strategies.frameworks.samplers import (
     pair_additions,
     pair_view,
-    role_devices,
     role_pairs,
-    sampler_completions,
+    role_resources,
 )
 from muster.strategies.frameworks.samplers.role_pairs import Pair
 from muster.strategies.frameworks.trl.strategy import TRLStrategy
@@ -59,9 +58,7 @@ class SampledTRLStrategy(TRLStrategy):
 
 def _said(pair: Pair, own: list[Finding]) -> set[tuple[str, str]]:
     """Return rules of findings, and their fields or "" for any, that those about the pair say better."""
-    said = (
-        {("core/unchecked-part", pair.sampler.site.place)} if sampler_completions.completed(pair) is not None else set()
-    )
+    said = {("core/unchecked-part", pair.sampler.site.place)} if pair_additions.completed(pair) is not None else set()
     said |= {("trl/word", each.field) for each in own if each.rule == "sampler/mode"}
     missed = any(each.rule in ("sampler/url", "sampler/several") for each in own)
     return said | ({("trl/vllm-server", "")} if missed else set())
@@ -74,11 +71,11 @@ def _check(pair: Pair) -> Iterator[Finding]:
 
 def _server(pair: Pair) -> Iterator[Finding]:
     """Check the sampler's own flags, as `vllm serve` will read them."""
-    server = sampler_completions.completed(pair)
+    server = pair_additions.completed(pair)
     if server is None or pair.sampler.trls or not pair.is_asked:
         return
     around = serve_view.Circumstances(
-        gpus=role_devices.count(pair),
+        gpus=role_resources.count_devices(pair),
         others=topologies.sees_others(pair.sampler.place.container),
         own_image=pair.job.kind == "JobSet",
         initialized=True,  # a sampler without a model is told elsewhere

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from muster.strategies.documents import decoding, model, names, paths, pods
+from muster.strategies.documents import model, names, pods
+from muster.strategies.documents.paths import Path
 from muster.strategies.documents.pods import Place
 from muster.strategies.frameworks.vllm import serve_arguments, vllm_servers
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
@@ -58,14 +59,7 @@ class Serving(Struct, frozen=True):
     @property
     def pods(self) -> int:
         """How many pods it has at once."""
-        return pods.replicas(self.place.raw_job) * pods.at_once(self.place.raw_job)
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """The command to write: `vllm serve` where only the image's entrypoint says it, none where one stands."""
-        if self.site.command or vllm_servers.starts(self.site.launch):
-            return self.site.command
-        return ("vllm",) if self.site.args[:1] == ("serve",) else ("vllm", "serve")
+        return self.place.job.jobs * self.place.job.at_once
 
 
 def role(job: model.ReplicatedJob) -> str | None:
@@ -78,20 +72,15 @@ def role(job: model.ReplicatedJob) -> str | None:
     return None
 
 
-def read(document: Mapping[str, Any], job_path: paths.Path, identify: Identify) -> Serving | None:
+def read(document: Mapping[str, Any], job_path: Path, job: model.ReplicatedJob, identify: Identify) -> Serving | None:
     """Read the replicated job at `job_path`; None where nothing says that it serves."""
-    job = decoding.read(paths.lookup(document, job_path), model.ReplicatedJob)
     asked = askings.of_job(job) or frozenset()
     place = pods.place(document, job_path, containers.choose(job.pod, identify, serves=True, asked=asked) or 0)
-    site = _site(document, place)
-    labelled = role(job) == "sampler"
-    server, bare, trls = _server(site, str(place.raw.get("image") or ""))
-    return Serving(place, site, server, bare, trls, labelled) if labelled or server else None
-
-
-def _site(document: Mapping[str, Any], place: Place) -> Site:
     own = place.container
-    return Site(own.command or (), own.args or (), bool(own.command), place.path, document, own.env)
+    site = Site(own.command or (), own.args or (), bool(own.command), place.path, document, own.env)
+    labelled = role(job) == "sampler"
+    server, bare, trls = _server(site, own.image)
+    return Serving(place, site, server, bare, trls, labelled) if labelled or server else None
 
 
 def _server(site: Site, image: str) -> tuple[Server | None, bool, bool]:

@@ -170,9 +170,9 @@ def _runtime_disagrees(job: Job, framework: str) -> Iterator[Finding]:
 
 def _dropped_claims(job: Job, framework: str) -> Iterator[Finding]:
     place = job.container
-    if job.kind != "TrainJob" or place is None or job.raw_trainer.get("resourcesPerNode") is None:
+    if job.kind != "TrainJob" or place is None or job.trainer.resources_per_node is None:
         return
-    if (place.raw.get("resources") or {}).get("claims"):
+    if place.container.resources.claims:
         message = (
             "makes Trainer drop the resource claims of the runtime's container, while the pod still allocates "
             "them, so the container would not see the devices; remove it"

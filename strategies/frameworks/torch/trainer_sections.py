@@ -46,7 +46,7 @@ def ensure(job: Job, changes: Changes, rule: str) -> None:
 
 def pin(job: Job, changes: Changes, processes: int, *, rule: str, reason: str) -> None:
     """Set `numProcPerNode` of a TrainJob that has none and for which Trainer would count another number."""
-    if not _is_torch(job) or job.raw_trainer.get("numProcPerNode") is not None:
+    if not _is_torch(job) or job.trainer.num_proc_per_node is not None:
         return
     if processes > _MOST:
         message = f"{processes} processes are more than this field can hold, so it was not set; ask for fewer devices"
@@ -60,11 +60,12 @@ def pin_processes(job: Job, changes: Changes, rule: str) -> None:
 
     Where Trainer writes `auto`, torchrun counts the devices that it sees, which is right.
     """
-    if not _is_torch(job) or job.raw_trainer.get("numProcPerNode") is not None:
+    if not _is_torch(job) or job.trainer.num_proc_per_node is not None:
         return
     topology, counted = topologies.read_topology(job), topologies.trainer_processes(job)
-    override = job.raw_trainer.get("resourcesPerNode")
-    if job.runtime is not None and not job.runtime.version.counts_runtime and override and not override.get("requests"):
+    override = job.trainer.resources_per_node
+    uncounted = override is not None and not override.requests and bool(override.limits or override.claims)
+    if job.runtime is not None and not job.runtime.version.counts_runtime and uncounted:
         message = f"{job.runtime.version} starts one process on each node where this has no requests; write them too"
         changes.report(warning("spec.trainer.resourcesPerNode", None, message, rule=f"{rule}/processes"))
         return

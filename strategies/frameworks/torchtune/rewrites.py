@@ -59,7 +59,7 @@ def _is_dataset(word: str) -> bool:
 
 def own(job: Job) -> Launch | None:
     """Return the launch whose recipe the TrainJob names in its args, behind `tune run` or behind no command at all."""
-    command, args = job.raw_trainer.get("command"), job.raw_trainer.get("args") or ()
+    command, args = job.trainer.command, job.trainer.args or ()
     inherited = launches.parse(runtime_command(job))
     if (
         job.kind != "TrainJob"
@@ -81,7 +81,7 @@ def prefer_own(job: Job, changes: Changes, site: sites.Site) -> None:
     Trainer completes exactly `tune run` with a recipe and config, and puts the runtime's args behind the command of a
     job without args.
     """
-    written, trainer = own(job), job.raw_trainer
+    written, trainer = own(job), job.trainer
     if written is not None:
         inherited = kept(runtime_command(job), written.rest, everything=False)
         items = [word for word in inherited if not _has(written.rest, word)]
@@ -89,9 +89,9 @@ def prefer_own(job: Job, changes: Changes, site: sites.Site) -> None:
         command = (*written.head, *written.options, *(("-m",) if written.module else ()), written.target)
         site.write(changes, command, (*written.rest, *items), rule="torchtune/own-recipe", reason=reason)
         return
-    if job.kind == "TrainJob" and trainer.get("command") and trainer.get("args") is None:
+    if job.kind == "TrainJob" and trainer.command and trainer.args is None:
         _drop_runtimes_args(changes, site)
-    elif job.kind == "TrainJob" and not trainer.get("command") and config_of(trainer.get("args") or ()):
+    elif job.kind == "TrainJob" and not trainer.command and config_of(trainer.args or ()):
         _drop_runtimes_config(changes, site)
 
 
@@ -174,7 +174,7 @@ def rendezvous(job: Job) -> str:
     return coordinator.endpoint
 
 
-def runtime_command(job: Job) -> list[str]:
-    """Return the command of the runtime's training container, [] for none."""
+def runtime_command(job: Job) -> Sequence[str]:
+    """Return the command of the runtime's training container, () for none."""
     place = job.runtime.trainer if job.runtime else None
-    return list(place.raw.get("command") or ()) if place else []
+    return (place.container.command or ()) if place else ()

@@ -55,7 +55,7 @@ class TorchTuneStrategy(TorchFamily):
         planned = Changes(job.document)
         later = replace(job, changes=planned, memory={})
         TorchTuneStrategy.enforce_command(self, later, planned)
-        own = list(job.raw_trainer.get("args") or ())
+        own = list(job.trainer.args or ())
         for finding in tune_launches.check(later, recipes.IMMUTABLE):
             if finding.severity is Severity.ERROR:
                 mine = finding.value in own
@@ -67,7 +67,7 @@ class TorchTuneStrategy(TorchFamily):
         yield from super().validate(job)
         completed = _is_completed(job)
         if _is_bare(job):
-            said = list(tune_launches.check_arguments(job.raw_trainer.get("args") or ()))
+            said = list(tune_launches.check_arguments(job.trainer.args or ()))
             yield from said or self._written(job)
         else:
             yield from tune_launches.check(job, recipes.IMMUTABLE if completed else frozenset(), rewrites.own(job))
@@ -79,11 +79,7 @@ class TorchTuneStrategy(TorchFamily):
 
 def _complete(job: Job, changes: Changes, site: sites.Site) -> None:
     recipe = _recipe(job)
-    written, inherited, args = (
-        job.raw_trainer.get("command"),
-        rewrites.runtime_command(job),
-        job.raw_trainer.get("args") or (),
-    )
+    written, inherited, args = job.trainer.command, rewrites.runtime_command(job), job.trainer.args or ()
     head = launches.parse(written or inherited or ("tune", "run")).head
     own = rewrites.config_of(args)
     if own:
@@ -105,7 +101,7 @@ def _is_bare(job: Job) -> bool:
     """
     if job.kind != "TrainJob":
         return False
-    command = job.raw_trainer.get("command")
+    command = job.trainer.command
     if rewrites.own(job) is not None:
         return False
     if command:
@@ -119,19 +115,24 @@ def _is_bare(job: Job) -> bool:
 
 
 def _is_completed(job: Job) -> bool:
-    return job.kind == "TrainJob" and _recipe(job).config in (job.raw_trainer.get("command") or ())
+    return job.kind == "TrainJob" and _recipe(job).config in (job.trainer.command or ())
 
 
 def _recipe(job: Job) -> recipes.Recipe:
     """Return the recipe, counting as Trainer will after `pin_processes`."""
     topology = topologies.read_topology(job)
     counted = topologies.trainer_processes(job)
-    explicit = job.raw_trainer.get("numProcPerNode")
-    if explicit is None and isinstance(counted, int):
-        explicit = counted if topology.processes is None else topology.processes
-    gpus = topologies.trainer_gpus(job) if counted == resources.AUTO or job.raw_trainer.get("numProcPerNode") else 0
-    model, args = recipes.model_of(_runtime_name(job)), job.raw_trainer.get("args") or ()
-    return recipes.choose(model, topology.nodes, explicit, gpus, args, _tunes(job))
+    asked = _processes(job)
+    gpus = topologies.trainer_gpus(job) if counted == resources.AUTO or asked else 0
+    if asked is None and isinstance(counted, int):
+        asked = counted if topology.processes is None else topology.processes
+    model, args = recipes.model_of(_runtime_name(job)), job.trainer.args or ()
+    return recipes.choose(model, topology.nodes, asked, gpus, args, _tunes(job))
+
+
+def _processes(job: Job) -> int | None:
+    asked = job.trainer.num_proc_per_node
+    return asked if isinstance(asked, int) else None
 
 
 def _tunes(job: Job) -> recipes.Tunes:
@@ -143,7 +144,7 @@ def _runtime_name(job: Job) -> str:
 
 
 def _model_findings(job: Job) -> Iterator[Finding]:
-    name, args, topology = _runtime_name(job), job.raw_trainer.get("args") or (), topologies.read_topology(job)
+    name, args, topology = _runtime_name(job), job.trainer.args or (), topologies.read_topology(job)
     model, rule = recipes.model_of(name), "torchtune/model"
     if model not in recipes.MODELS:
         message = f"torchtune has no recipe for model {model!r}; the runtime's name must end in one of {_known_names()}"
@@ -157,14 +158,17 @@ def _model_findings(job: Job) -> Iterator[Finding]:
     recipe = _recipe(job)
     if model == recipes.LLAMA3_3_70B and recipe.single_device:
         message = f"torchtune has no config {recipe.config}, so the job would fail at its start; ask for several GPUs"
-        yield warning("spec.trainer.resourcesPerNode", job.raw_trainer.get("resourcesPerNode"), message, rule=rule)
+        yield warning("spec.trainer.resourcesPerNode", _written_resources(job), message, rule=rule)
     yield from _qlora_findings(job, model)
+
+
+def _written_resources(job: Job) -> object:
+    return job.raw_trainer.get("resourcesPerNode")
 
 
 def _qlora_findings(job: Job, model: str) -> Iterator[Finding]:
     """Judge as Trainer's webhook does: by the number in the job and by GPUs, never by CPUs."""
-    trainer, rule = job.raw_trainer, "torchtune/qlora"
-    count, args = trainer.get("numProcPerNode"), trainer.get("args") or ()
+    rule, count, args = "torchtune/qlora", _processes(job), job.trainer.args or ()
     nodes, gpus = topologies.read_topology(job).nodes, topologies.trainer_gpus(job)
     recipe = recipes.choose(model, nodes, count, gpus, args, _tunes(job))
     if not recipe.config.endswith(("_qlora", "_qlora_single_device")):
@@ -176,11 +180,11 @@ def _qlora_findings(job: Job, model: str) -> Iterator[Finding]:
         message = f"must be 1: torchtune has no distributed QLoRA config for {model}"
         yield error("spec.trainer.numProcPerNode", count, message, rule=rule)
         message = f"must ask for one GPU: torchtune has no distributed QLoRA config for {model}"
-        yield error("spec.trainer.resourcesPerNode", trainer.get("resourcesPerNode"), message, rule=rule)
+        yield error("spec.trainer.resourcesPerNode", _written_resources(job), message, rule=rule)
 
 
 def _immutable_findings(job: Job) -> Iterator[Finding]:
-    for index, arg in enumerate(job.raw_trainer.get("args") or ()):
+    for index, arg in enumerate(job.trainer.args or ()):
         key = arg.partition("=")[0]
         if key in recipes.IMMUTABLE:
             message = f"the runtime sets {key}, so it must not be set here; remove it"

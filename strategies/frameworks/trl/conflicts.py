@@ -1,7 +1,6 @@
 """Conflicts: a flag that is given more than once, with values that differ.
 
-A TrainJob that writes `command` alone keeps the args of its runtime, and they stand behind its own words; one that
-writes `args` alone puts them behind the words of the runtime's command. TRL's parser takes the last value (argparse),
+Job and runtime may both give it (`authors`). TRL's parser takes the last value (argparse),
 but the first `--config` and the first `--accelerate_config`, and it stops at a second one (trl
 `trl/scripts/utils.py`, `trl/cli/accelerate_config.py`). What the job writes is meant to win over its runtime. Two
 values of the same author cannot be told apart, so they are refused.
@@ -15,6 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.strategies.documents.findings import Finding, beginning, error, warning
+from muster.strategies.frameworks.authors import Authors
+from muster.strategies.frameworks.flag_tables import FlagSpec
 from muster.strategies.frameworks.trl import flags, invocations, parsing
 from muster.strategies.frameworks.trl.invocations import Invocation
 from muster.strategies.frameworks.trl.parsing import Given
@@ -53,12 +54,12 @@ def settle(site: Site, job: Job) -> Settled:
     parsed = parsing.parse(found.method, found.args)
     dropped: list[Given] = []
     for every in _groups(parsed).values():
-        own = [given for given in every if author.owns(given)]
-        dropped += [given for given in every if own and not author.owns(given)]
+        own = [given for given in every if author.owns(given.words[0])]
+        dropped += [given for given in every if own and not author.owns(given.words[0])]
     gone = {author.offset + index for given in dropped for index in given.words} | author.method()
     if not gone:
         return Settled(site)
-    last_wins = all(given.name not in _FIRST_WINS | author.launcher(parsed) for given in dropped)
+    last_wins = all(given.name not in _FIRST_WINS | parsed.launcher_values.keys() for given in dropped)
     written = ", ".join(dict.fromkeys(f"--{given.name}" for given in dropped)) or "the method"
     return Settled(
         site=_without(site, gone, author.offset),
@@ -75,7 +76,7 @@ def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, job: Job) -
     for name, every in _groups(parsed).items():
         if name in counted:
             continue
-        own = [given for given in every if author.owns(given)]
+        own = [given for given in every if author.owns(given.words[0])]
         judged = own or every
         if len(judged) > 1:
             yield from _differing(name, judged, author, flags.spec(found.method, f"--{name}"))
@@ -98,18 +99,12 @@ def check_within(found: Invocation, parsed: parsing.ParsedArgs, site: Site) -> I
             yield error(field, _shown(name, last.value), message, rule="trl/flag-twice")
 
 
-class _Author:
-    """Who wrote which word of an invocation's arguments, which are the last words of the command line."""
+class _Author(Authors):
+    """Who wrote which word of an invocation's arguments."""
 
     def __init__(self, site: Site, job: Job, found: Invocation) -> None:
+        super().__init__(site, job, found.args)
         self.site, self.job, self.found = site, job, found
-        self.offset = len(site.argv) - len(found.args)
-        self.own_args = job.kind == "JobSet" or job.raw_trainer.get("args") is not None
-        self.mixed = site.own_command != self.own_args and bool(site.command) and bool(site.args)
-
-    def owns(self, given: Given) -> bool:
-        inside = self.offset + given.words[0] < len(self.site.command)
-        return self.site.own_command if inside else self.own_args
 
     def method(self) -> set[int]:
         """Return the place of the runtime's first argument where it names a method beside the job's own command."""
@@ -117,19 +112,17 @@ class _Author:
         behind = not self.own_args and first >= self.offset and not self.found.said_by
         return {first} if behind and self.site.args[0] in flags.methods() else set()
 
-    def launcher(self, parsed: parsing.ParsedArgs) -> frozenset[str]:
-        """Return the flags of accelerate, of which no two may reach torchrun or the check of all launchers."""
-        return frozenset(parsed.launcher_values)
-
     def place(self, given: Given) -> str:
         written = self.site.locate(self.offset + given.words[0])
-        return written if self.owns(given) else "spec.runtimeRef.name"
+        return written if self.owns(given.words[0]) else "spec.runtimeRef.name"
 
 
 def _two_files(parsed: parsing.ParsedArgs, author: _Author) -> Iterator[Finding]:
     """Refuse a file of accelerate beside TRL's own name for one, which then has no effect (`accelerate_config.py`)."""
     given = {each.name: each for each in parsed.given if each.name in ("accelerate_config", "config_file")}
-    if len(given) > 1 and author.owns(given["accelerate_config"]) == author.owns(given["config_file"]):
+    if len(given) > 1 and author.owns(given["accelerate_config"].words[0]) == author.owns(
+        given["config_file"].words[0]
+    ):
         file, named = given["config_file"], given["accelerate_config"]
         message = f"would be read instead of {_shown('accelerate_config', named.value)}; remove one of the two"
         yield error(author.place(file), _shown("config_file", file.value), message, rule="trl/flag-twice")
@@ -143,14 +136,14 @@ def _groups(parsed: parsing.ParsedArgs) -> Mapping[str, Sequence[Given]]:
     return {name: places for name, places in every.items() if len(places) > 1 and name not in _ADDED_UP}
 
 
-def _differing(name: str, every: Sequence[Given], author: _Author, spec: flags.FlagSpec | None) -> Iterator[Finding]:
+def _differing(name: str, every: Sequence[Given], author: _Author, spec: FlagSpec | None) -> Iterator[Finding]:
     """Report the first place whose value is not that of the last, which TRL would take."""
     last = every[-1]
     other = next((given for given in every if not _same(given.value, last.value, spec)), None)
     if other is None and name not in _FIRST_WINS:
         return
     first = other or every[0]
-    where, mine = author.place(first), author.owns(last)
+    where, mine = author.place(first), author.owns(last.words[0])
     one, two = _shown(name, first.value), _shown(name, last.value)
     if name in _FIRST_WINS:
         message = f"stands beside {one} ({where}), and TRL stops at a second --{name}; remove one"
@@ -164,7 +157,7 @@ def _differing(name: str, every: Sequence[Given], author: _Author, spec: flags.F
     yield report(author.place(last), value, message, rule="trl/flag-twice")
 
 
-def _same(one: parsing.Value | None, two: parsing.Value | None, spec: flags.FlagSpec | None) -> bool:
+def _same(one: parsing.Value | None, two: parsing.Value | None, spec: FlagSpec | None) -> bool:
     if one == two or spec is None or spec.kind.partition("|")[0] not in ("int", "float"):
         return one == two
     try:

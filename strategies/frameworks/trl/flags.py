@@ -7,20 +7,14 @@ command lines.
 from __future__ import annotations
 
 import functools
-from bisect import bisect_left
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, TypedDict, cast
-
-from msgspec import Struct
+from typing import TypedDict, cast
 
 from muster.strategies import upstream
+from muster.strategies.frameworks.flag_tables import NEAR, Entry, Flags, FlagSpec
 from muster.strategies.launches.guesses import Guesses
-from muster.strategies.rules import Value
 
 __all__ = [
-    "FlagSpec",
-    "Flags",
-    "Nargs",
     "closest",
     "launcher_spec",
     "methods",
@@ -33,88 +27,18 @@ __all__ = [
     "version",
 ]
 
-Nargs: TypeAlias = Literal[0, 1, "?", "+"]
-
 _LONGEST_GUESS = 64
-_NEAR = 0.75
-
-
-class _Entry(TypedDict, total=False):
-    nargs: Nargs
-    type: str
-    dest: str
-    spellings: list[str]
-    choices: list[str]
-    bare: bool
-    default: Value
 
 
 class _Table(TypedDict):
     trl: str
     methods_passthrough: list[str]
-    common: dict[str, _Entry]
-    methods: dict[str, dict[str, _Entry]]
-    programs: dict[str, dict[str, _Entry]]
-    launcher: dict[str, _Entry]
+    common: dict[str, Entry]
+    methods: dict[str, dict[str, Entry]]
+    programs: dict[str, dict[str, Entry]]
+    launcher: dict[str, Entry]
     presets: dict[str, dict[str, object]]
     presets_env: dict[str, dict[str, str]]
-
-
-class FlagSpec(Struct, frozen=True):
-    """One flag.
-
-    Attributes:
-        name: the key in `parsing.ParsedArgs.values`; of `--no-log-on-each-node` it is `log_on_each_node`.
-        nargs: how many values follow: none, exactly one, at most one, one or more.
-        kind: conversion of a value: `bool`, `int`, `float`, `str`, with `|none` where the word none is allowed too;
-            other kinds (`dict`, `DebugOption`) are TRL's own and not checked here.
-        choices: the allowed values; empty for any.
-        default: the value without the flag, None where it is None or JSON cannot hold it.
-        bare: the value of the flag when no value follows it.
-    """
-
-    name: str
-    nargs: Nargs
-    kind: str
-    choices: tuple[str, ...] = ()
-    default: Value = None
-    bare: bool = True
-
-
-class Flags:
-    """The flags of one parser.
-
-    Attributes:
-        names: names of the flags, as in the table.
-        specs: the flags by every spelling.
-        spellings: all spellings, sorted, to complete abbreviations.
-    """
-
-    __slots__ = ("names", "specs", "spellings")
-
-    def __init__(self, entries: Mapping[str, _Entry]) -> None:
-        self.names = frozenset(entries)
-        self.specs: dict[str, FlagSpec] = {}
-        for name, entry in entries.items():
-            found = FlagSpec(
-                name=entry.get("dest", name),
-                nargs=entry["nargs"],
-                kind=entry["type"],
-                choices=tuple(entry.get("choices", ())),
-                default=entry.get("default"),
-                bare=entry.get("bare", True),
-            )
-            derived = [f"--{name}", f"--{name.replace('_', '-')}"]
-            self.specs |= dict.fromkeys(entry.get("spellings", derived), found)
-        self.spellings = sorted(self.specs)
-
-    def completions(self, prefix: str) -> list[str]:
-        """Return the spellings that begin with `prefix`."""
-        start = bisect_left(self.spellings, prefix)
-        end = start
-        while end < len(self.spellings) and self.spellings[end].startswith(prefix):
-            end += 1
-        return self.spellings[start:end]
 
 
 def _table() -> _Table:
@@ -202,4 +126,4 @@ def closest(method: str, flag: str) -> str | None:
 
 @functools.cache
 def _guesses(method: str) -> Guesses:
-    return Guesses(script(method).names | _launcher().names | {"config"}, _NEAR)
+    return Guesses(script(method).names | _launcher().names | {"config"}, NEAR)

@@ -16,9 +16,10 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
+from muster.strategies.frameworks.flag_tables import Fault, Flags, FlagSpec, Nargs
 from muster.strategies.frameworks.trl import flags
 
-__all__ = ["CONFIG", "Fault", "Given", "ParsedArgs", "parse"]
+__all__ = ["CONFIG", "Given", "ParsedArgs", "parse"]
 
 Value: TypeAlias = str | bool | list[str]
 
@@ -27,20 +28,6 @@ CONFIG = "--config"
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _TRUTH = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(("no", "false", "f", "n", "0"), False)
 _NUMBERS = {"int": (int, "a whole number"), "float": (float, "a number")}
-
-
-class Fault(Struct, frozen=True):
-    """A token that makes TRL's own parser exit with status 2.
-
-    Attributes:
-        index: place of the token in the arguments.
-        token: the token.
-        reason: what is wrong; a predicate whose subject is the token.
-    """
-
-    index: int
-    token: str
-    reason: str
 
 
 class Given(Struct, frozen=True):
@@ -116,7 +103,7 @@ class _Reader:
 
     __slots__ = ("parsed", "places", "script", "stop", "tokens")
 
-    def __init__(self, script: flags.Flags, args: Sequence[str]) -> None:
+    def __init__(self, script: Flags, args: Sequence[str]) -> None:
         self.script = script
         self.parsed = ParsedArgs()
         self.tokens: Sequence[str] = args
@@ -166,7 +153,7 @@ class _Reader:
         found = self.script.completions(name) if token[1] == "-" else ()
         return None if not found and (_NEGATIVE.match(token) or " " in token) else found
 
-    def _take(self, index: int, found: flags.FlagSpec, values: dict[str, Value]) -> int:
+    def _take(self, index: int, found: FlagSpec, values: dict[str, Value]) -> int:
         """Store the value of a known flag and return the index after the flag and its values."""
         after = index + 1
         _, equals, raw = self.tokens[index].partition("=")
@@ -190,7 +177,7 @@ class _Reader:
         self.parsed.given.append(Given(found.name, tuple(self.places[index:after]), value))
         return after
 
-    def _end_of_values(self, start: int, nargs: flags.Nargs) -> int:
+    def _end_of_values(self, start: int, nargs: Nargs) -> int:
         end = start
         most = self.stop if nargs == "+" else min(self.stop, start + (nargs != 0))
         while end < most and not self._is_flag(self.tokens[end]):
@@ -201,7 +188,7 @@ class _Reader:
         """Whether argparse takes a token for a flag; most are one without looking for its name."""
         return (token[:2] == "--" and len(token) > 2 and " " not in token) or self._spellings(token) is not None
 
-    def _judge(self, index: int, found: flags.FlagSpec, raw: str) -> str | bool:
+    def _judge(self, index: int, found: FlagSpec, raw: str) -> str | bool:
         """Return the value that `raw` stands for; record a fault where argparse could not convert it."""
         if "$(" in raw:
             return raw

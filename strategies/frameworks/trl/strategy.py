@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import loose, names
+from muster.strategies.documents import model, names
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections
 from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
@@ -17,9 +17,7 @@ from muster.strategies.frameworks.trl import (
     flags,
     invocations,
     launch_plans,
-    outputs,
     parsing,
-    serving,
     validation,
 )
 from muster.strategies.frameworks.trl.invocations import Form
@@ -99,12 +97,12 @@ class TRLStrategy(TorchFamily):
         around = replace(_circumstances(job, site), brings_keys=_brings_keys(job))
         yield from validation.check(found, parsed, site, around)
         word = parsed.places.get("output_dir", 0) + len(site.argv) - len(found.args)
-        yield from outputs.check(job, parsed.values.get("output_dir"), site.locate(word))
+        yield from validation.check_output(job, parsed.values.get("output_dir"), site.locate(word))
 
 
 def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
     """Check trainings that Muster cannot rewrite: in a shell, behind a wrapper, or started from a file of TRL's."""
-    yield from serving.check(job, site)
+    yield from validation.check_server(job, site)
     for launch in site.reading.launches:
         found = invocations.within(launch)
         if found is None:
@@ -142,21 +140,20 @@ def _plan(
 
 
 def _circumstances(job: Job, site: sites.Site, launch: Launch | None = None) -> validation.Circumstances:
-    pod = job.container.raw_pod if job.container else {}
+    pod = job.container.pod if job.container else model.PodSpec()
     return validation.Circumstances(
         topology=topologies.launched(topologies.read_topology(job), launch or invocations.launched(site)),
         ranks=lambda: _ranks(job),
         own_image=job.brings_image,
-        alone=len(pod.get("containers") or ()) + len(pod.get("initContainers") or ()) < 2,
+        alone=len(pod.containers) + len(pod.init_containers) < 2,
     )
 
 
 def _brings_keys(job: Job) -> bool:
     """Whether a whole ConfigMap or Secret, or a volume of keys, may give the training a key of a service."""
-    if job.container is None or job.container.raw.get("envFrom"):
+    if job.container is None or job.container.container.env_from:
         return True
-    volumes = loose.mappings(job.container.raw_pod.get("volumes"))
-    return any(each.get(kind) is not None for each in volumes for kind in ("secret", "projected", "csi"))
+    return any({"secret", "projected", "csi"} & each.sources.keys() for each in job.container.pod.volumes)
 
 
 def _ranks(job: Job) -> int | None:
@@ -211,7 +208,7 @@ def _fighting_methods(
     job: Job, site: sites.Site, found: invocations.Invocation, annotated: tuple[str, str]
 ) -> Iterator[Finding]:
     """Refuse an annotation of the job against a method that the job itself writes; its runtime's is only a default."""
-    own_args = job.kind == "JobSet" or job.raw_trainer.get("args") is not None
+    own_args = job.kind == "JobSet" or job.trainer.args is not None
     own = own_args if found.said_by == "first argument" else site.own_command
     if own and not annotated[1].startswith("runtime"):
         field = f"metadata.annotations[{names.TRL_METHOD_ANNOTATION}]"
@@ -231,13 +228,13 @@ def _write(
     command, args = _split(settled, found, plan)
     site.write(changes, command, args, rule=rule, reason=plan.reason)
     for name, value in plan.env.items():
-        present = site.variables.get(name)
-        if present is None:
+        present = site.values.get(name, "")
+        if name not in site.values:
             reason = "this variable is part of the accelerate preset that the launch names"
             changes.append((*site.path, "env"), {"name": name, "value": value}, rule=rule, reason=reason)
-        elif present.literal != value:
+        elif present != value:
             message = f"kept as the job sets it; the accelerate preset would have set {value!r}"
-            changes.report(warning(f"{site.place}.env[{name}]", present.literal, message, rule=rule))
+            changes.report(warning(f"{site.place}.env[{name}]", present, message, rule=rule))
     if plan.caveat:
         changes.report(note(f"{site.place}.args", found.method, plan.caveat, rule=rule))
 

@@ -2,30 +2,46 @@
 
 What flags need and exclude is data (`rows.toml` of upstream/trl); here is what TRL's parser itself refuses. What
 Muster cannot see (`$(NAME)`, a `--config` file) is never checked, nor is a flag that could be in such a file.
+
+TRL saves checkpoints while it trains, and the model at its end (trl `trl/scripts/sft.py`), so that a folder which
+cannot be written costs hours. Kubernetes mounts a ConfigMap, a Secret, a projected, a downward API and an image volume
+read-only, whatever `readOnly` says ("Volumes"). `trl vllm-serve` hands its sizes to `vllm serve` (trl
+`trl/scripts/vllm_serve.py`, build_command).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import math
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.strategies.documents.findings import Finding, Severity, error
+from muster.strategies.documents import mounts
+from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.documents.quantities import whole
 from muster.strategies.frameworks.trl import conflicts, flags, parsing
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
 from muster.strategies.frameworks.trl.training_settings import TrainingSettings
+from muster.strategies.jobs.jobs import Job
+from muster.strategies.launches import topologies
+from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
 from muster.strategies.launches.topologies import Topology
 from muster.strategies.rules import UNKNOWN, Value, judge, load
 
-__all__ = ["Circumstances", "check", "check_within"]
+__all__ = ["Circumstances", "check", "check_output", "check_server", "check_within"]
 
 _GUESSES = 6
 """Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
 _TOLD = 100
 """Unknown flags of one command line that are told one by one."""
+_LONGEST_PATH = 4_096  # characters, as Linux takes them
+_SERVE_MODULE = "trl.scripts.vllm_serve"
+_SIZES = ("tensor_parallel_size", "data_parallel_size")
+_PLACED = "distributed_executor_backend"
 _BY_VERSION = frozenset(
     {"trl/unknown-flag", "trl/arguments", "trl/required", "trl/generations", "trl/vllm-size", "trl/contradiction"}
     | {"trl/word", "trl/vllm-cpu"}
@@ -120,3 +136,72 @@ def _misplaced(found: Invocation, parsed: parsing.ParsedArgs, where: TrainingSet
         for index, token in parsed.launcher:
             message = "is a flag of accelerate launch, and the training script does not know it; remove it"
             yield error(where.token(index), token, message, rule="trl/launcher-flag")
+
+
+# --- the pod ----------------------------------------------------------------------------------------------------------
+
+
+def check_output(job: Job, folder: object, field: str) -> Iterator[Finding]:
+    """Yield what keeps a training from writing into its output folder.
+
+    Args:
+        job: the job.
+        folder: value of `--output_dir`; one that is not a text, or known only in the pod, is not judged.
+        field: field path of the flag.
+    """
+    if job.container is None or not isinstance(folder, str) or "$" in folder or len(folder) > _LONGEST_PATH:
+        return
+    container = job.container.container
+    path = posixpath.normpath(posixpath.join(container.working_dir, folder))
+    if not path.startswith("/"):
+        return
+    mount = mounts.holding(path, job.container.container.volume_mounts)
+    shown = f"--output_dir {folder}"
+    if mount is None:
+        message = ""
+        if container.security_context.read_only_root_filesystem:
+            message = (
+                "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
+            )
+        elif mounts.holds("/root", path) and (job.container.user or 0) > 0:
+            message = (
+                "the home of root is closed to the user as whom the container runs; mount a volume, and write there"
+            )
+        if message:
+            yield warning(field, shown, message, rule="trl/output")
+        return
+    why = mounts.why_fixed(mount, job.container.pod.volumes)
+    if why:
+        message = f"the volume at {mount.mount_path} {why}, and TRL cannot save there; use a volume that can be written"
+        yield error(field, shown, message, rule="trl/output")
+
+
+def check_server(job: Job, site: Site) -> Iterator[Finding]:
+    """Refuse a server whose sizes need more GPUs than its pod has."""
+    for launch in site.reading.launches:
+        if _serves(launch):
+            given = dict(_given(launch.rest))
+            sizes = [whole(given.get(name, "1")) for name in _SIZES]
+            count = topologies.read_topology(job).devices.count
+            wanted = 0 if None in sizes or _PLACED in given else math.prod(size or 0 for size in sizes)
+            if count and wanted > count:
+                message = (
+                    f"asks for {wanted} GPUs (tensor x data parallel), and the pod has {count}, so vLLM would not "
+                    "start; lower one of the sizes"
+                )
+                report = error if launch.certain else warning
+                yield report(f"{site.place}.command", wanted, message, rule="trl/vllm-size")
+
+
+def _serves(launch: Launch) -> bool:
+    if launch.launcher is Launcher.TRL:
+        return launch.target == "vllm-serve"
+    return launch.launcher is Launcher.PYTHON and launch.module and launch.target == _SERVE_MODULE
+
+
+def _given(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the flags of a command line with their values; of one that stands twice, the last counts."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            yield name.replace("-", "_"), value if equals else following

@@ -8,11 +8,10 @@ without a client certificate, to the pod's own address.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import loose, paths, pods
+from muster.strategies.documents import model, paths, pods
 from muster.strategies.documents.findings import Finding, note, warning
 from muster.strategies.documents.paths import Absent, Path
 from muster.strategies.frameworks.vllm.vllm_servers import PORT, Server
@@ -65,68 +64,56 @@ def add(changes: Changes, path: Path, server: Server, *, rule: str, ready: str) 
         changes.report(note(paths.field(changes.document, path), None, why, rule=rule))
 
 
-def check(server: Server, pod: Mapping[str, Any], container: pods.Container, place: str) -> Iterator[Finding]:
+def check(server: Server, place: pods.Place, field: str) -> Iterator[Finding]:
     """Warn about a probe that the server could never answer, so that the kubelet ends it or sends it no request.
 
     Args:
         server: the only server of the container.
-        pod: the pod spec, whose other containers may listen to other ports.
-        container: the container of the server.
-        place: its field path.
+        place: the container of the server.
+        field: its field path.
     """
-    for name in _TIMES:
-        probe = loose.mapping(container.get(name))
-        for kind in ("httpGet", "tcpSocket"):
-            asked = loose.mapping(probe.get(kind))
-            why = _fault(server, pod, container, kind, asked) if asked else ""
+    own = place.container
+    every = (("startupProbe", own.startup_probe), ("readinessProbe", own.readiness_probe))
+    for name, probe in (*every, ("livenessProbe", own.liveness_probe)):
+        for kind, asked in (("httpGet", probe.http_get), ("tcpSocket", probe.tcp_socket)) if probe else ():
+            why = _fault(server, place, kind, asked) if asked else ""
             if why:
                 message = f"{why}, so this probe never succeeds; ask for what the server answers"
-                yield warning(f"{place}.{name}.{kind}", None, message, rule="vllm/probes")
+                yield warning(f"{field}.{name}.{kind}", None, message, rule="vllm/probes")
 
 
-def _fault(
-    server: Server, pod: Mapping[str, Any], container: pods.Container, kind: str, asked: Mapping[str, Any]
-) -> str:
+def _fault(server: Server, place: pods.Place, kind: str, asked: model.ProbedPort) -> str:
     """Return why the server does not answer a probe, "" where it does or that is not known."""
-    port, listens = _asked_port(container, asked.get("port")), server.port
+    named = {each.name: each.container_port for each in place.container.ports}
+    port, listens = asked.port if isinstance(asked.port, int) else named.get(asked.port), server.port
     if kind == "httpGet" and _unfit(server) is not None:
         why = "speaks gRPC" if server.grpc else "asks for client certificates"
         return f"the server {why}" if port == (listens or PORT) else ""
-    if server.open or listens is None or asked.get("host"):
+    if server.open or listens is None or asked.host:
         return ""
     if server.has("uds") or port != listens:
-        shown = asked.get("port") if port is None else port
+        shown = asked.port if port is None else port
         where = "to a socket" if server.has("uds") else f"on port {listens}"
-        return f"the server listens {where}, and not on port {shown}" if _is_alone(pod) else ""
+        return f"the server listens {where}, and not on port {shown}" if _is_alone(place.pod) else ""
     return _refusal(server, asked) if kind == "httpGet" else ""
 
 
-def _refusal(server: Server, asked: Mapping[str, Any]) -> str:
+def _refusal(server: Server, asked: model.ProbedPort) -> str:
     """Return why the server does not answer 200 to a request on its port, "" where it does."""
-    tls, scheme = server.has("ssl-certfile") or server.has("ssl-keyfile"), str(asked.get("scheme") or "HTTP")
+    tls, scheme = server.has("ssl-certfile") or server.has("ssl-keyfile"), asked.scheme or "HTTP"
     if tls != (scheme == "HTTPS"):
         return f"the server speaks {'HTTPS' if tls else 'HTTP'}, and the scheme of the probe is {scheme}"
-    headers = {str(loose.mapping(each).get("name")).lower() for each in loose.sequence(asked.get("httpHeaders"))}
-    guarded = str(asked.get("path") or "").startswith(_GUARDED) and not server.has("root-path")
-    if guarded and (server.text("api-key") or "VLLM_API_KEY" in server.env) and "authorization" not in headers:
-        return f"the server asks for its API key under {asked['path']}, and not under /health"
+    keyed = server.text("api-key") or "VLLM_API_KEY" in server.env
+    sent = any(each.name.lower() == "authorization" for each in asked.http_headers)
+    if keyed and not sent and asked.path.startswith(_GUARDED) and not server.has("root-path"):
+        return f"the server asks for its API key under {asked.path}, and not under /health"
     return ""
 
 
-def _asked_port(container: pods.Container, port: object) -> int | None:
-    """Return the number of a probe's port, which may be the name of one of the container's; None for no such name."""
-    if isinstance(port, int):
-        return port
-    held: Mapping[str, Any] = container  # its ports are not a member that Muster reads elsewhere
-    named = next((each for each in loose.sequence(held.get("ports")) if loose.mapping(each).get("name") == port), None)
-    number = loose.mapping(named).get("containerPort")
-    return number if isinstance(number, int) else None
-
-
-def _is_alone(pod: Mapping[str, Any]) -> bool:
+def _is_alone(pod: model.PodSpec) -> bool:
     """Whether no other container of the pod could listen to the port of a probe."""
-    beside = [each for each in pod.get("initContainers") or () if each.get("restartPolicy") == "Always"]
-    return len(pod.get("containers") or ()) + len(beside) == 1
+    beside = [each for each in pod.init_containers if each.restart_policy == "Always"]
+    return len(pod.containers) + len(beside) == 1
 
 
 _GUARDED = ("/v1", "/v2", "/inference", "/cohere")

@@ -17,10 +17,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.strategies.documents.findings import beginning
+from muster.strategies.frameworks.flag_tables import Fault, FlagSpec, Nargs
 from muster.strategies.frameworks.vllm import vllm_flags
 from muster.strategies.rules import Value
 
-__all__ = ["Fault", "Given", "Parsed", "convert", "count", "differ", "hidden", "parse", "shortened"]
+__all__ = ["Given", "Parsed", "convert", "count", "differ", "hidden", "parse", "shortened"]
 
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _COUNT = re.compile(r"\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
@@ -92,20 +93,6 @@ _WANTED = {
     "json": 'JSON, such as {"image": 4}',
     "object": "JSON, though it has braces",
 }
-
-
-class Fault(Struct, frozen=True):
-    """A word that makes vLLM's own parser exit with status 2.
-
-    Attributes:
-        index: place of the word in the arguments.
-        token: the word.
-        reason: what is wrong; a predicate whose subject is the word.
-    """
-
-    index: int
-    token: str
-    reason: str
 
 
 class Given(Struct, frozen=True):
@@ -256,14 +243,14 @@ class _Reader:
         if not dotted and not found.repeats:
             parsed.given.setdefault(name, []).append(replace(given, value="no") if negated else given)
 
-    def _end(self, start: int, nargs: vllm_flags.Nargs) -> int:
+    def _end(self, start: int, nargs: Nargs) -> int:
         end = start
         most = len(self.args) if nargs == "+" else min(len(self.args), start + (nargs != 0))
         while end < most and self.args[end] != "--" and not self._is_flag(self.args[end]):
             end += 1
         return end
 
-    def _judge(self, index: int, found: vllm_flags.FlagSpec, raw: str) -> None:
+    def _judge(self, index: int, found: FlagSpec, raw: str) -> None:
         """Record a fault where argparse could not convert a value, or does not allow it."""
         if hidden(raw):
             return
@@ -310,7 +297,7 @@ def _spellings(name: str) -> Sequence[str]:
         return ("--optimization-level",)
     if vllm_flags.spec(name):
         return (name,)
-    return vllm_flags.completions(name) if len(name) > 1 else ()
+    return vllm_flags.every().completions(name) if len(name) > 1 else ()
 
 
 def differ(every: Sequence[Given]) -> bool:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
+from muster.strategies.frameworks.flag_tables import NEAR
 from muster.strategies.frameworks.vllm import serve_arguments, vllm_flags
 from muster.strategies.frameworks.vllm.serve_arguments import hidden, shortened
 from muster.strategies.frameworks.vllm.serve_view import Circumstances, ServeView
@@ -64,9 +65,9 @@ def _of_line(view: ServeView) -> Iterator[Finding]:
         yield from _file(view)
     authors = view.around.authors
     for name, every in view.server.parsed.given.items():
-        judged = authors.judged(every) if authors else every
-        if serve_arguments.differ(judged):
-            values = dict.fromkeys(given.value for given in judged)
+        own = [given for given in every if authors.owns(given.index)] if authors and authors.mixed else []
+        if serve_arguments.differ(own or every):
+            values = dict.fromkeys(given.value for given in own or every)
             shown = " and ".join({"": "on", "no": "off"}.get(value, shortened(value)) for value in values)
             message = f"is given several times with different values, and vLLM takes the last of {shown}; keep one"
             yield error(view.field(name), f"--{name}", message, rule="vllm/repeated-flag")
@@ -215,6 +216,4 @@ def _converts(value: str, kind: list[str] | str) -> bool:
 @functools.cache
 def _guesses(flag: str) -> Guesses:
     """Return the words of a flag, or the members of its JSON, to guess from."""
-    return Guesses(
-        vllm_flags.words(flag) if flag in _CALLED else vllm_flags.known(f"--{flag}").members, vllm_flags.NEAR
-    )
+    return Guesses(vllm_flags.words(flag) if flag in _CALLED else vllm_flags.known(f"--{flag}").members, NEAR)

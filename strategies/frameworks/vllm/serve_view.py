@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
+from muster.strategies.frameworks.authors import Authors
 from muster.strategies.frameworks.vllm import gpu_shares, model_shapes, serve_arguments, vllm_flags
-from muster.strategies.frameworks.vllm.authors import Authors
 from muster.strategies.frameworks.vllm.vllm_servers import Server
 from muster.strategies.launches import topologies
 from muster.strategies.launches.sites import Site

@@ -18,7 +18,7 @@ from muster.strategies.launches.expansions import resolve_own
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
 
-__all__ = ["PORT", "Form", "Server", "extended", "implied", "of_launch", "starts"]
+__all__ = ["PORT", "Form", "Server", "extended", "implied", "of_launch", "starts", "written_command"]
 
 _MODULES = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.api_server.entry"})
 _GRPC_MODULES = frozenset({"vllm.entrypoints.grpc_server", "vllm.entrypoints.launchers.grpc_server"})
@@ -158,6 +158,13 @@ def of_launch(launch: Launch, env: Mapping[str, str | None]) -> Server | None:
 def starts(launch: Launch) -> bool:
     """Whether a launch starts a server of vLLM."""
     return _form(launch) is not None
+
+
+def written_command(site: Site) -> tuple[str, ...]:
+    """Return the command to write: `vllm serve` where only the image's entrypoint says it, none where one stands."""
+    if site.command or starts(site.launch):
+        return site.command
+    return ("vllm",) if site.args[:1] == ("serve",) else ("vllm", "serve")
 
 
 def implied(site: Site) -> Server | None:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import additions
-from muster.strategies.documents import decoding, model, names, paths, pods, quantities
+from muster.strategies.documents import model, names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, note, warning
+from muster.strategies.frameworks.authors import Authors
 from muster.strategies.frameworks.vllm import (
-    authors,
-    engine_pods,
     gpu_shares,
     health_probes,
+    serve_arguments,
     serve_checks,
     serve_view,
     vllm_flags,
@@ -26,7 +28,6 @@ from muster.strategies.frameworks.vllm import (
 )
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
 from muster.strategies.jobs.jobs import Job, once_for_all
-from muster.strategies.jobs.templates import find_spec
 from muster.strategies.launches import (
     capabilities,
     endings,
@@ -67,20 +68,16 @@ class VLLMStrategy:
             changes.report(_unchanged(site))
             return
         if "--" in site.command:
-            changes.report(_closed(site))
+            message = "-- ends the flags of the command, so Muster cannot add any; remove it"
+            changes.report(warning(f"{site.place}.command", "--", message, rule="vllm/closed-flags"))
             return
-        settled, overruled = authors.settle(site, job, server)
+        settled, overruled = _settle(site, job, server)
         if overruled:
             server = vllm_servers.implied(settled) or server
         added = list(_missing(job, server))
-        implied = ("vllm",) if site.args[:1] == ("serve",) else ("vllm", "serve")
-        command = site.command or (() if vllm_servers.starts(site.launch) else implied)
-        reasons = "; ".join(reason for _, reason in added)
-        reason = (
-            f"vllm serve is completed so that {reasons}"
-            if added
-            else "vllm serve, the image's entrypoint, is written out"
-        )
+        reason = "vllm serve, the image's entrypoint, is written out"
+        if added:
+            reason = f"vllm serve is completed so that {'; '.join(reason for _, reason in added)}"
         if any(flag[0] == "--api-server-count" for flag, _ in added):
             message = "one API server answers for all replicas, for vLLM loads adapters at run time with one only"
             changes.report(warning(f"{site.place}.args", "--api-server-count 1", message, rule="vllm/features"))
@@ -89,7 +86,9 @@ class VLLMStrategy:
             also = f"; {reason}" if added else ""
             reason = f"the job's own words win over its runtime, which also gives {shown}{also}"
         new = [word for flag, _ in added for word in flag]
-        site.write(changes, command, _with(settled.args, new), rule="vllm/serve", reason=reason)
+        end = settled.args.index("--") if "--" in settled.args else len(settled.args)  # no word behind it is a flag
+        args = (*settled.args[:end], *new, *settled.args[end:])
+        site.write(changes, vllm_servers.written_command(site), args, rule="vllm/serve", reason=reason)
 
     def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
         """Add probes and the env of the features; the servers of several pods are independent and do not meet."""
@@ -118,7 +117,7 @@ class VLLMStrategy:
         around = _circumstances(job, site, found)
         for server in found:
             yield from serve_checks.check(server, site, around)
-        alike = engine_pods.alike(found, topologies.pods_of(job))
+        alike = gpu_shares.alike(found, topologies.pods_of(job))
         for server, flag, message in (*alike, *_numbered(job, found), *_crowded(job, found)):
             shown = f"--{flag} {server.text(flag)}" if server.on(flag) else None
             yield warning(serve_view.ServeView(server, site, around).field(flag), shown, message, rule="vllm/meeting")
@@ -135,49 +134,41 @@ class VLLMStrategy:
             message = f"a pod can use one MIG slice, and {idle} would be idle; ask for one, and for more pods"
             yield warning(f"{site.place}.resources", None, message, rule="vllm/parallel-size")
         if job.container is not None and job.kind == "JobSet" and len(found) == 1:
-            yield from health_probes.check(
-                found[0], job.container.raw_pod, job.container.raw, paths.field(job.document, job.container.path)
-            )
+            yield from health_probes.check(found[0], job.container, paths.field(job.document, job.container.path))
 
 
-def _numbered(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
+def _numbered(job: Job, found: list[Server]) -> Iterator[gpu_shares.Doubt]:
     """Yield what does not fit the pods of the only replicated job, of which each is a node of one engine."""
     place = job.container
-    alone = place is not None and len((job.document.get("spec") or {}).get("replicatedJobs") or ()) == 1
-    if place is not None and alone and job.kind == "JobSet" and len(found) == 1:
-        names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(pods.replicas(place.raw_job), _MOST))]
-        yield from engine_pods.numbered(found[0], pods.at_once(place.raw_job), names)
+    if place is not None and len(job.jobset.replicated_jobs) == 1 and job.kind == "JobSet" and len(found) == 1:
+        names = [f"{job.name}-{place.job_name}-{index}-" for index in range(min(place.job.jobs, _MOST))]
+        yield from gpu_shares.numbered(found[0], place.job.at_once, names)
 
 
 _MOST = 100  # Jobs whose names are compared
 
 
-def _crowded(job: Job, found: list[Server]) -> Iterator[engine_pods.Doubt]:
+def _crowded(job: Job, found: list[Server]) -> Iterator[gpu_shares.Doubt]:
     """Yield the server that finds too little memory: of one container, or of several that use one claim."""
     gpus = topologies.read_topology(job).devices.count
     if len(found) > 1 and all(server.certain for server in found):
-        yield from engine_pods.crowded(found, gpus)
+        yield from gpu_shares.crowded(found, gpus)
     elif len(found) == 1 and job.container is not None and job.kind == "JobSet":
         beside = [server for each in _sharing(job.container) for server in _of_container(each)]
-        yield from ((found[0], flag, message) for _, flag, message in engine_pods.crowded([*found, *beside], gpus))
+        yield from ((found[0], flag, message) for _, flag, message in gpu_shares.crowded([*found, *beside], gpus))
 
 
-def _sharing(place: pods.Place) -> Iterator[pods.Container]:
+def _sharing(place: pods.Place) -> Iterator[model.Container]:
     """Yield the other containers of the pod that have the same claims, and so the same devices."""
-    own = _claims(place.raw)
-    for other in place.raw_pod.get("containers") or ():
-        if own and other is not place.raw and _claims(other) == own:
+    own = set(place.container.resources.claims)
+    for other in place.pod.containers:
+        if own and other is not place.container and set(other.resources.claims) == own:
             yield other
 
 
-def _claims(container: pods.Container) -> set[tuple[object, object]]:
-    return {(each.get("name"), each.get("request")) for each in (container.get("resources") or {}).get("claims") or ()}
-
-
-def _of_container(container: pods.Container) -> list[Server]:
-    reading = readings.read([*(container.get("command") or ()), *(container.get("args") or ())])
-    env = {each.name: each.literal for each in decoding.read(container, model.Container).env}
-    return [server for server in _started(reading, env) if server.certain]
+def _of_container(container: model.Container) -> list[Server]:
+    env = {each.name: each.literal for each in container.env}
+    return [server for server in _started(readings.read(container.argv), env) if server.certain]
 
 
 def _started(reading: readings.Reading, env: Mapping[str, str | None]) -> list[Server]:
@@ -202,7 +193,7 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
         own_image=_is_foreign(job),
         initialized=_has_model_initializer(job),
         alone=bare is not None or (len(found) == 1 and site.reading.only is not None),
-        authors=authors.Authors(site, job, bare) if bare else None,
+        authors=Authors(site, job, bare.args) if bare else None,
         generation=capabilities.bound(job),
         pods=topologies.pods_of(job),
         memory=_memory(place),
@@ -212,8 +203,8 @@ def _circumstances(job: Job, site: sites.Site, found: list[Server]) -> serve_vie
 
 def _memory(place: pods.Place | None) -> float | None:
     """Return the memory limit of a container in GiB, None for none."""
-    limits = place.raw["resources"].get("limits") if place and place.raw.get("resources") else None
-    return quantities.count(limits.get("memory")) / _GIB or None if limits else None
+    limit = place.container.resources.limits.get("memory") if place else None
+    return quantities.count(limit) / _GIB or None
 
 
 _GIB = 1024**3
@@ -231,44 +222,61 @@ def _is_foreign(job: Job) -> bool:
 
 def _image(job: Job) -> tuple[str, str, str]:
     """Return the owner, the name and the tag of the image."""
-    image = str(job.raw_trainer.get("image") or (job.container.raw.get("image") if job.container else "") or "")
+    image = job.trainer.image or (job.container.container.image if job.container else "")
     owner, _, rest = image.rpartition("/")
     name, _, tag = rest.partition(":")
     return owner, name, tag
 
 
-def _with(args: tuple[str, ...], new: list[str]) -> tuple[str, ...]:
-    """Return arguments with new flags: before a bare `--`, behind which vLLM takes no word for a flag."""
-    end = args.index("--") if "--" in args else len(args)
-    return (*args[:end], *new, *args[end:])
+def _settle(site: sites.Site, job: Job, server: Server) -> tuple[sites.Site, list[str]]:
+    """Leave out what the runtime's args give against the job's own command, and return what that is."""
+    authors = Authors(site, job, server.args)
+    if not authors.mixed or not site.own_command or job.kind == "JobSet":
+        return site, []
+    dropped = list(_overruled(server, authors))
+    if not dropped:
+        return site, []
+    gone = {index for given in dropped for index in range(given.index, given.end)}
+    first = len(site.command) - authors.offset
+    kept = tuple(word for index, word in enumerate(site.args, first) if index not in gone)
+    return replace(site, args=kept), [given.name for given in dropped]
 
 
-def _closed(site: sites.Site) -> Finding:
-    message = "-- ends the flags of the command, so Muster cannot add any; remove it"
-    return warning(f"{site.place}.command", "--", message, rule="vllm/closed-flags")
+def _overruled(server: Server, authors: Authors) -> Iterator[serve_arguments.Given]:
+    for name, every in server.parsed.given.items():
+        own = [given for given in every if authors.owns(given.index)]
+        if own and name != "middleware":
+            yield from (given for given in every if not authors.owns(given.index))
+    if server.form is Form.SERVE and server.model is not None:
+        words = [index for index, _ in server.parsed.positionals]
+        mine = any(authors.owns(index) for index in words)
+        yield from (
+            serve_arguments.Given("the model", index, index + 1, "")
+            for index in words
+            if mine and not authors.owns(index)
+        )
 
 
 def _unchanged(site: sites.Site) -> Finding:
     """Say that a command line was left alone; a server behind a wrapper is judged all the same."""
-    inside = [launch for launch in site.reading.launches if vllm_servers.starts(launch)]
-    if inside:
-        around = inside[0].through[0] if inside[0].through else "another program"
-        message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
-        return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
+    inside = next((launch for launch in site.reading.launches if vllm_servers.starts(launch)), None)
     message = "this program is not vllm serve, so it was not changed or checked, and gets neither flags nor probes"
+    if inside is not None:
+        around = inside.through[0] if inside.through else "another program"
+        message = f"the server runs inside {around}, so it was not changed and gets neither flags nor probes"
     return note(f"{site.place}.command", quotes.command(site.argv), message, rule="vllm/not-enforced")
 
 
 def _enable(changes: Changes, place: pods.Place, feature: str) -> None:
     flag, env, value = _FEATURES[feature]
-    found = pods.find_env(place.raw.get("env"), env)
+    found = place.container.find_env(env)
     if found is None:
         reason = f"the feature {feature} was asked for, and {flag} needs this variable"
         changes.append((*place.path, "env"), {"name": env, "value": value}, rule="vllm/features", reason=reason)
-    elif found.get("value") != value:
+    elif found.value != value:
         where = f"{paths.field(changes.document, place.path)}.env[{env}]"
         message = f"kept as the job sets it; the feature {feature} needs {value!r}"
-        changes.report(warning(where, found.get("value"), message, rule="vllm/features"))
+        changes.report(warning(where, found.literal, message, rule="vllm/features"))
 
 
 def _missing(job: Job, server: Server) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -317,9 +325,7 @@ def _words(found: tuple[str, str] | None) -> list[str]:
 
 @once_for_all
 def _has_model_initializer(job: Job) -> bool:
-    document, path = find_spec(job)
-    steps = (pods.labels(place.raw_job).get(names.ANCESTOR_LABEL) for place in pods.places(document, path))
-    return "model-initializer" in steps
+    return any(each.is_model_initializer and each.pod.containers for each in job.jobset.replicated_jobs)
 
 
 def _feature_findings(job: Job, found: list[Server]) -> Iterator[Finding]:
@@ -330,12 +336,8 @@ def _feature_findings(job: Job, found: list[Server]) -> Iterator[Finding]:
             message = f"is not a feature that Muster knows; use {' or '.join(sorted(_FEATURES))}"
             yield error(field, word, message, rule="vllm/features")
     if "sleep" in _asked(job) and topologies.read_topology(job).on_cpu:
-        yield error(
-            field,
-            shown,
-            "sleep needs a GPU, and vLLM refuses it on CPU; ask for a GPU, or remove sleep",
-            rule="vllm/features",
-        )
+        message = "sleep needs a GPU, and vLLM refuses it on CPU; ask for a GPU, or remove sleep"
+        yield error(field, shown, message, rule="vllm/features")
     if "lora" in _asked(job) and not all(_may_update(server) for server in found):
         message = "vLLM loads adapters at run time with one API server only; set --api-server-count 1, or remove lora"
         yield error(field, shown, message, rule="vllm/features")

@@ -27,7 +27,7 @@ LEFT_OUT = {"help", "config", "optimization-level", "model", "lora-modules"}
 
 def a_flag(rng):
     """A known flag in one of its spellings, now and then cut short, with as many values as it likes or not."""
-    spelling = rng.choice(vllm_flags._spellings())
+    spelling = rng.choice(vllm_flags.every().spellings)
     spec = vllm_flags.known(spelling)
     if spec.kind not in JUDGED or spec.name in LEFT_OUT:
         return []
@@ -104,7 +104,7 @@ def test_the_modules_take_a_model_that_they_do_not_read(run_with_vllm):
 
 
 def test_members_and_words_of_json_that_vllm_refuses_are_those_that_the_table_lacks(run_with_vllm):
-    flags = map(vllm_flags.known, vllm_flags.completions("--"))
+    flags = map(vllm_flags.known, vllm_flags.every().completions("--"))
     table = {flag.name: flag.members for flag in flags if flag.members}
     lines = [["m", f"--{name}", json.dumps({"zzz": 1})] for name in table]
     lines += [

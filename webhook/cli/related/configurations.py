@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from muster.strategies.documents.findings import Finding, beginning, error, warning
+from muster.strategies.frameworks.flag_tables import FlagSpec
 from muster.strategies.frameworks.trl import flags as trl_flags
 from muster.strategies.frameworks.trl import invocations
 from muster.strategies.frameworks.trl import parsing as of_trl
@@ -175,7 +176,7 @@ def _is_launchers(launch: Launch, key: str) -> bool:
     return ours and (key == "accelerate_config" or trl_flags.launcher_spec(f"--{key}") is not None)
 
 
-def _argument(script: Invocation, key: str) -> trl_flags.FlagSpec | None:
+def _argument(script: Invocation, key: str) -> FlagSpec | None:
     """Return the argument of a script that a member of a file sets: by its name alone, which has no hyphen.
 
     Source: trl `scripts/utils.py` set_defaults_with_config.
@@ -183,7 +184,7 @@ def _argument(script: Invocation, key: str) -> trl_flags.FlagSpec | None:
     return trl_flags.spec(script.method, f"--{key}") if "-" not in key else None
 
 
-def _spec(launch: Launch, script: Invocation, key: str) -> trl_flags.FlagSpec | None:
+def _spec(launch: Launch, script: Invocation, key: str) -> FlagSpec | None:
     """Return the flag of a member of a file; one of accelerate's only where TRL itself starts it."""
     found = _argument(script, key)
     return trl_flags.launcher_spec(f"--{key}") if found is None and launch.launcher is Launcher.TRL else found
@@ -272,7 +273,7 @@ def _of_vllm(key: str, value: Any) -> Iterator[str]:
         yield from _words(value)
 
 
-def _of_trl(spec: trl_flags.FlagSpec, value: Any) -> Iterator[str]:
+def _of_trl(spec: FlagSpec, value: Any) -> Iterator[str]:
     """Return a setting as a flag; none for one that no text can be, or that is off."""
     if value is None or value == [] or spec.kind.startswith("dict") or (spec.nargs == 0 and value is False):
         return

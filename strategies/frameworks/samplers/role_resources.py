@@ -1,19 +1,66 @@
-"""Volumes: whether a folder of the training is the same folder for its sampler."""
+"""Resources: the devices and volumes of the two roles, and whether both have the same one.
+
+The sampler's devices are those that it will have once its claims are written. A folder that both roles use has to be
+the same folder of one volume.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from msgspec import Struct
 
+from muster.strategies.claims import plans
+from muster.strategies.claims.plans import ClaimPlan
 from muster.strategies.documents import loose
 from muster.strategies.documents.pods import Place
 from muster.strategies.frameworks.samplers.role_pairs import Pair
+from muster.strategies.launches import topologies
 
-__all__ = ["apart", "differing"]
+__all__ = ["count_devices", "idle_role", "shared_claim", "shared_profile", "why_apart", "why_differing"]
 
 _OF_ONE_POD = frozenset({"emptyDir", "ephemeral", "configMap", "secret", "projected", "downwardAPI", "image"})
+
+
+def count_devices(pair: Pair) -> int | None:
+    """Return how many devices the sampler will have; None when unknown, 0 for none."""
+    plan = _plan(pair, pair.sampler.place)
+    if plan is None or pair.sampler.place.container.resources.claims:
+        return topologies.own_devices(pair.job, pair.sampler.place).count
+    counts = [use.devices for use in plan.uses]
+    known = counts and None not in counts
+    return sum(each or 0 for each in counts) if known else None
+
+
+def idle_role(pair: Pair) -> str | None:
+    """Return the name of the replicated job that asks for no device, None where both do or may."""
+    if topologies.read_topology(pair.job).on_cpu:
+        return pair.node.job_name
+    return pair.sampler.name if count_devices(pair) == 0 else None
+
+
+def shared_claim(pair: Pair) -> str | None:
+    """Return the name of a ResourceClaim that the containers of both roles use, None for none."""
+    return min(_claims(pair.node) & _claims(pair.sampler.place), default=None)
+
+
+def shared_profile(pair: Pair) -> str | None:
+    """Return the name of a shared profile of which both roles get a claim, which may be the same one."""
+    every = (_plan(pair, place) for place in (pair.node, pair.sampler.place))
+    mine, theirs = (plan.profile.name if plan and plan.is_gated and plan.profile else None for plan in every)
+    return mine if mine == theirs else None
+
+
+def _plan(pair: Pair, place: Place) -> ClaimPlan | None:
+    if pair.job.kind == "JobSet":
+        return plans.plan_part(pair.job, place.job_path)
+    every = plans.plan_claims(pair.job) if pair.job.supply.asked else []
+    return next((plan for plan in every if plan.request.template.job.name == place.job_name), None)
+
+
+def _claims(place: Place) -> set[str]:
+    used = {each.name for each in place.container.resources.claims}
+    return {each.resource_claim_name for each in place.pod.resource_claims if each.name in used} - {""}
 
 
 class _Mount(Struct, frozen=True):
@@ -29,7 +76,7 @@ class _Mount(Struct, frozen=True):
         return f"{self.below}/{folder.removeprefix(self.path)}".replace("//", "/").strip("/")
 
 
-def apart(pair: Pair, folder: str) -> str | None:
+def why_apart(pair: Pair, folder: str) -> str | None:
     """Return why a folder is not the same for both roles under one path; None where it is, or may be."""
     found = _both(pair, folder, folder)
     if isinstance(found, str) or found is None:
@@ -39,7 +86,7 @@ def apart(pair: Pair, folder: str) -> str | None:
     return None if same else f"the roles have different volumes there, or mount one at {mine.path} and {theirs.path}"
 
 
-def differing(pair: Pair, mine: str, theirs: str) -> str | None:
+def why_differing(pair: Pair, mine: str, theirs: str) -> str | None:
     """Return why a folder of the training is another one than a folder of the sampler; None where it is not known."""
     found = _both(pair, mine, theirs)
     if isinstance(found, str) or found is None:
@@ -73,20 +120,17 @@ def _mount(pair: Pair, place: Place, folder: str) -> _Mount | None:
 
 def _mounts(pair: Pair, place: Place) -> Iterator[_Mount]:
     sources = dict(_sources(pair, place))
-    container: Mapping[str, Any] = place.raw
-    for each in loose.mappings(container.get("volumeMounts")):
-        path, name = each.get("mountPath"), each.get("name")
-        if isinstance(path, str) and isinstance(name, str):
-            below = str(each.get("subPath") or each.get("subPathExpr") or "")
-            yield _Mount(path.rstrip("/") or "/", sources.get(name, ("", name)), below)
+    for each in place.container.volume_mounts:
+        if each.mount_path and each.name:
+            source = sources.get(each.name, ("", each.name))
+            yield _Mount(each.mount_path.rstrip("/") or "/", source, each.sub_path or each.sub_path_expr)
 
 
 def _sources(pair: Pair, place: Place) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the kind and the identity of each volume, by its name in the pod."""
-    for policy in loose.mappings(pair.spec.get("volumeClaimPolicies")):
-        for template in loose.mappings(policy.get("templates")):
-            name = str((template.get("metadata") or {}).get("name"))
-            yield name, ("volumeClaimPolicies", name)
-    for volume in loose.mappings(place.raw_pod.get("volumes")):
+    for policy in pair.spec.volume_claim_policies:
+        for template in policy.templates:
+            yield template.metadata.name, ("volumeClaimPolicies", template.metadata.name)
+    for volume in loose.mappings(place.raw_pod.get("volumes")):  # all of a source tells it from others
         kind = next((each for each in volume if each != "name"), "emptyDir")
         yield str(volume.get("name")), (kind, repr(volume.get(kind)))
