@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from muster.webhook import kubeyaml
 from tests.cli import jobs
-from tests.support.jobs import shipped_runtimes
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"replicatedJobs": [{"name": "node", "template": {}}]}}
 FULL = {
@@ -109,13 +108,3 @@ def test_any_bytes_are_read_or_refused(muster, data):
     result = muster("check", "-f", "-", stdin=data)
     assert result.code in (2, 3)
     assert result.out == ""
-
-
-def test_a_jobset_that_cannot_be_predicted_is_named_and_the_rest_is_shown(muster):
-    runtime = next(each for each in shipped_runtimes().values() if each["metadata"]["name"] == "trl-llama3.2-1b")
-    tune = jobs.trainjob("tune", runtime["metadata"]["name"])
-    tune["spec"]["initializer"] = {"dataset": {"storageUri": "hf://a/b", "env": 1.5}}
-    result = muster("explain", "-f", "-", stdin=jobs.stream(runtime, tune, DOCUMENTS[-1]))
-    assert "muster: stdin:doc 2 TrainJob/tune: the JobSet cannot be predicted" in result.err
-    assert "TrainJob/tune" in result.out
-    assert "JobSet/other" in result.out
