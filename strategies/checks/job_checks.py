@@ -137,7 +137,7 @@ def _ignored(subject: Job, runtime: Runtime, name: str) -> Iterator[Finding]:
         yield error("spec.runtimeRef.name", name, message, rule="core/runtime")
         return
     message = f"{what}: the runtime's job {place.job_name} has no label {label}; label its template"
-    nodes, runs = subject.raw_trainer.get("numNodes"), topologies.pods_of_replicated_job(subject, place.job)
+    nodes, runs = subject.trainer.num_nodes, topologies.pods_of_replicated_job(subject, place.job)
     find = error if "numNodes" in dropped and nodes != runs else warning
     yield find("spec.runtimeRef.name", name, message, rule="core/runtime")
 

@@ -52,8 +52,8 @@ def _unread(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
     if spec.get("mlPolicy") is None and job.raw_trainer.get("resourcesPerNode"):
         message = "Trainer does not read it with a runtime that has no mlPolicy; add mlPolicy to the runtime"
         yield warning("spec.trainer.resourcesPerNode", None, message, rule="core/plugin")
-    processes = job.raw_trainer.get("numProcPerNode")
-    if processes is not None and processes > 1 and not any(policy.get(each) is not None for each in _COUNTING):
+    processes = job.trainer.num_proc_per_node
+    if isinstance(processes, int) and processes > 1 and not any(policy.get(each) is not None for each in _COUNTING):
         among = ", ".join(each for each in policy if each != "numNodes") or "no plugin"
         message = f"Trainer does not read it in a runtime of {among}, so nothing starts as many; remove it"
         yield warning("spec.trainer.numProcPerNode", processes, message, rule="core/ignored-number")
@@ -112,7 +112,7 @@ def _of_runtime(job: Job, message: str, report: Any) -> Finding:
 
 def _mpi(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
     mpi, held = policy["mpi"], {each.raw.get("name") for each in list_templates(job)}
-    nodes = job.raw_trainer.get("numNodes") or 1
+    nodes = job.trainer.num_nodes or 1
     if mpi.get("mpiImplementation", "OpenMPI") == "":
         message = "Trainer knows no implementation of MPI but OpenMPI, and makes no JobSet; write OpenMPI"
         yield _of_runtime(job, f"mlPolicy.mpi.mpiImplementation is empty: {message}", error)

@@ -7,64 +7,19 @@ The same code reads a JobSet (`spec`) and the template inside a runtime (`spec.t
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 from msgspec import Struct
 
 from muster.strategies.documents import decoding, model, names
 from muster.strategies.documents.paths import Path
 
-__all__ = [
-    "CLAIM_SOURCES",
-    "Container",
-    "EnvVar",
-    "Place",
-    "ResourceRequirements",
-    "at_once",
-    "env_value",
-    "find_env",
-    "labels",
-    "place",
-    "places",
-    "replicas",
-    "takes_turns",
-    "trainer",
-]
+__all__ = ["CLAIM_SOURCES", "Place", "place", "places", "trainer"]
 
 Document = Mapping[str, Any]
 CLAIM_SOURCES = {"resourceClaimName": "ResourceClaim", "resourceClaimTemplateName": "ResourceClaimTemplate"}
 """Kinds of objects by the member of a pod's `resourceClaims` that names one."""
-
-
-class EnvVar(TypedDict, total=False):
-    """One entry of a container's `env`: a value, or a reference (`valueFrom`)."""
-
-    name: str
-    value: str
-    valueFrom: dict[str, Any]
-
-
-class ResourceRequirements(TypedDict, total=False):
-    """`resources`: quantities by resource name, and names of pod-level claims."""
-
-    limits: dict[str, str | int]
-    requests: dict[str, str | int]
-    claims: list[dict[str, str]]
-
-
-class Container(TypedDict, total=False):
-    """A container: the members that Muster reads."""
-
-    name: str
-    image: str
-    command: list[str]
-    args: list[str]
-    env: list[EnvVar]
-    ports: list[dict[str, Any]]
-    resources: ResourceRequirements
-    securityContext: dict[str, Any]
 
 
 class Place(Struct, frozen=True, dict=True):
@@ -78,7 +33,7 @@ class Place(Struct, frozen=True, dict=True):
     """
 
     raw_job: Document
-    raw: Container
+    raw: Document
     job_path: Path
     path: Path
 
@@ -137,27 +92,6 @@ def place(document: Document, job_path: Path, position: int) -> Place:
     return Place(job, _containers(job)[position], job_path, path)
 
 
-def replicas(job: Document) -> int:
-    """Return the number of Jobs of a replicated job; JobSet's default is 1."""
-    written = job.get("replicas")
-    return 1 if written is None else max(int(written), 0)
-
-
-def at_once(job: Document) -> int:
-    """Return the pods of each of its Jobs that run at the same time (kubernetes `pkg/controller/job`, wantActive)."""
-    spec = (job.get("template") or {}).get("spec") or {}
-    parallel = spec.get("parallelism")
-    running = 1 if parallel is None else max(int(parallel), 0)
-    completions = spec.get("completions")
-    return running if completions is None else min(running, max(int(completions), 0))
-
-
-def takes_turns(job: Document) -> bool:
-    """Whether more pods have to complete than run at once, so that some start only when others have ended."""
-    completions = ((job.get("template") or {}).get("spec") or {}).get("completions")
-    return completions is not None and 0 < at_once(job) < int(completions)
-
-
 def trainer(document: Document, spec_path: tuple[str, ...], first: str = "") -> Place | None:
     """Find the training container.
 
@@ -165,61 +99,39 @@ def trainer(document: Document, spec_path: tuple[str, ...], first: str = "") -> 
     that Trainer did not make: the job with role `trainer`, else a job named `first`, `node` or `trainer`, else the only
     job; and there container `node`, else the first one.
     """
-    jobs = _dig(document, *spec_path).get("replicatedJobs") or ()
-    for wanted in (_is_ancestor, _is_role, lambda job: first and job.get("name") == first, _is_named):
-        for index, job in enumerate(jobs):
-            if wanted(job) and _containers(job):
-                return _place(job, (*spec_path, "replicatedJobs", index))
-    filled = [(index, job) for index, job in enumerate(jobs) if _containers(job)]
-    return _place(filled[0][1], (*spec_path, "replicatedJobs", filled[0][0])) if len(filled) == 1 else None
+    heads: dict[Path, Place] = {}
+    for each in places(document, spec_path):
+        heads.setdefault(each.job_path, each)
+    for wanted in (_is_ancestor, _is_role, lambda job: first and job.name == first, _is_named):
+        for found in heads.values():
+            if wanted(found.job):
+                return _node(found)
+    return _node(*heads.values()) if len(heads) == 1 else None
 
 
-def labels(job: Document) -> Document:
-    """Return the labels of a replicated job's Job template, where Trainer puts its ancestor label."""
-    return ((job.get("template") or {}).get("metadata") or {}).get("labels") or {}
+def _is_ancestor(job: model.ReplicatedJob) -> bool:
+    return job.labels.get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER
 
 
-def find_env(env: Sequence[EnvVar] | None, name: str) -> EnvVar | None:
-    """Return the last entry called `name`: later entries win in Kubernetes."""
-    if not env or name not in map(_name, env):  # most are asked for and missing
-        return None
-    return next((entry for entry in reversed(env) if entry.get("name") == name), None)
+def _is_role(job: model.ReplicatedJob) -> bool:
+    return job.labels.get(names.ROLE_LABEL) == "trainer"
 
 
-_name = operator.methodcaller("get", "name")
+def _is_named(job: model.ReplicatedJob) -> bool:
+    return job.name in (names.CONTAINER_NODE, "trainer")
 
 
-def env_value(env: Sequence[EnvVar] | None, name: str) -> str | None:
-    """Return the plain value of env `name`; None when it is missing or comes from a reference."""
-    entry = find_env(env, name)
-    return None if entry is None or entry.get("valueFrom") is not None else str(entry.get("value") or "")
+def _node(head: Place) -> Place | None:
+    """Return container `node` beside the first one of a replicated job; in Trainer's own job no other counts."""
+    named = [position for position, each in enumerate(head.pod.containers) if each.name == names.CONTAINER_NODE]
+    if not named:
+        return None if _is_ancestor(head.job) else head
+    return Place(head.raw_job, _containers(head.raw_job)[named[0]], head.job_path, (*head.path[:-1], named[0]))
 
 
-def _is_ancestor(job: Document) -> bool:
-    return labels(job).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER
-
-
-def _is_role(job: Document) -> bool:
-    return labels(job).get(names.ROLE_LABEL) == "trainer"
-
-
-def _is_named(job: Document) -> bool:
-    return job.get("name") in (names.CONTAINER_NODE, "trainer")
-
-
-def _place(job: Document, job_path: Path) -> Place | None:
-    containers = _containers(job)
-    named = [position for position, each in enumerate(containers) if each.get("name") == names.CONTAINER_NODE]
-    if not named and _is_ancestor(job):
-        return None
-    position = named[0] if named else 0
-    path = (*job_path, "template", "spec", "template", "spec", "containers", position)
-    return Place(job, containers[position], job_path, path)
-
-
-def _containers(job: Document) -> Sequence[Container]:
+def _containers(job: Document) -> Sequence[Document]:
     pod = ((job.get("template") or {}).get("spec") or {}).get("template") or {}
-    containers: Sequence[Container] = (pod.get("spec") or {}).get("containers") or ()
+    containers: Sequence[Document] = (pod.get("spec") or {}).get("containers") or ()
     return containers
 
 

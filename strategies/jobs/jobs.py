@@ -7,7 +7,7 @@ server's caches, files for the CLI, a test).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from msgspec import Struct, field, structs
 
@@ -135,14 +135,14 @@ class Job(Struct, frozen=True, eq=False):
 
     @property
     @once_for_all
-    def raw_trainer(self) -> trainjobs.Trainer:
+    def raw_trainer(self) -> Mapping[str, Any]:
         """`trainer` as the documents hold it."""
         document, processes = self.document if self.kind == "TrainJob" else self.owner, self.trainer.num_proc_per_node
         found = trainjobs.trainer(document or {})
         if processes == found.get("numProcPerNode"):
             return found
         others = {member: value for member, value in found.items() if member != "numProcPerNode"}
-        return cast("trainjobs.Trainer", others if processes is None else {**others, "numProcPerNode": processes})
+        return others if processes is None else {**others, "numProcPerNode": processes}
 
     @property
     @once

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding, model, names, pods, trainjobs
+from muster.strategies.documents import decoding, model, names, trainjobs
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.documents.trainer_versions import NEWEST
 from muster.strategies.trainer import merges, ml_policies, resources, runtime_patches, torch_plugin
@@ -105,7 +105,7 @@ def _metadata(trainjob: Mapping[str, Any], template: Mapping[str, Any], name: st
 
 def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtime) -> None:
     """Set replicas, the number of pods, and the resources of the training container."""
-    step, trainer = pods.labels(job).get(names.ANCESTOR_LABEL), decoding.read(trainjob, model.TrainJob).spec.trainer
+    step, trainer = torch_plugin.step(job), decoding.read(trainjob, model.TrainJob).spec.trainer
     spec = job.setdefault("template", {}).setdefault("spec", {})
     typed = decoding.read(job, model.ReplicatedJob)
     count = ml_policies.parallelism(runtime.policy, typed, trainer)
@@ -126,7 +126,7 @@ def _shape_job(job: dict[str, Any], trainjob: Mapping[str, Any], runtime: Runtim
 
 
 def _initialize(job: dict[str, Any], trainjob: Mapping[str, Any]) -> None:
-    step = pods.labels(job).get(names.ANCESTOR_LABEL)
+    step = torch_plugin.step(job)
     initializer = (trainjob.get("spec") or {}).get("initializer") or {}
     wanted = initializer.get(_INITIALIZERS.get(str(step), "")) or {}
     for container in torch_plugin.containers(job):

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from muster.strategies.documents import decoding, model, names, pods, quantities, trainjobs
+from muster.strategies.documents import decoding, model, names, quantities, trainjobs
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.trainer import merges, recipes, resources
 
-__all__ = ["containers", "inject", "trainer_containers"]
+__all__ = ["containers", "inject", "step", "trainer_containers"]
 
 
 def inject(spec: Mapping[str, Any], trainjob: Mapping[str, Any], runtime: Runtime, name: str) -> None:
@@ -54,9 +54,14 @@ def containers(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     return ((spec.get("template") or {}).get("spec") or {}).get("containers") or []
 
 
+def step(job: Mapping[str, Any]) -> str:
+    """Return the step of a TrainJob that a replicated job is, as its label says; "" where none says it."""
+    return decoding.read(job, model.ReplicatedJob).labels.get(names.ANCESTOR_LABEL, "")
+
+
 def trainer_containers(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the containers that `spec.trainer` applies to: those called `node`, in the job labelled `trainer`."""
-    if pods.labels(job).get(names.ANCESTOR_LABEL) != names.ANCESTOR_TRAINER:
+    if step(job) != names.ANCESTOR_TRAINER:
         return []
     return [container for container in containers(job) if container.get("name") == names.CONTAINER_NODE]
 
@@ -68,7 +73,7 @@ def _add_env(container: dict[str, Any], entries: list[Any]) -> None:
 
 def _nodes(spec: Mapping[str, Any]) -> int:
     for job in spec.get("replicatedJobs") or ():
-        if pods.labels(job).get(names.ANCESTOR_LABEL) == names.ANCESTOR_TRAINER:
+        if step(job) == names.ANCESTOR_TRAINER:
             return int(job["template"]["spec"]["parallelism"])
     return 1
 
@@ -89,7 +94,7 @@ def _masters(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _tune_command(trainer: trainjobs.Trainer, runtime: Runtime, size: tuple[int, str, int], endpoint: str) -> list[str]:
+def _tune_command(trainer: Mapping[str, Any], runtime: Runtime, size: tuple[int, str, int], endpoint: str) -> list[str]:
     """Return Trainer's command for torchtune; unlike Muster's it has no dataset."""
     nodes, processes, gpus = size
     tunes = runtime.version.tunes

@@ -40,7 +40,6 @@ _OTHERS = {
     "strategies/frameworks/vllm/model_shapes.py: re.compile(table[kind], re.IGNORECASE)": "models of ours",
     "audit/scanner.py: re.compile('|'.join((f'(?:{each})' for each in": "configured",
     "audit/scanner.py: re.compile(each)": "configured",
-    "audit/record_schema.py: re.fullmatch(args[1], value)": "of the schema, for dates and digests",
     "webhook/cli/migrations/pod_templates.py: pattern": "names of variables that operators set",
     "webhook/cli/migrations/trainjob_writing.py: pattern": "the name of a job, and of its roles",
     "webhook/cli/schemas/schema_shapes.py: re.compile(re.sub('$$', 'Z', described['patter": "of CRDs, see below",

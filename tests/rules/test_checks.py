@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.strategies import Finding, Severity, error, warning
-from muster.strategies.documents import decoding, findings, paths, pods, runtimes, trainjobs
+from muster.strategies.documents import decoding, findings, model, paths, pods, runtimes, trainjobs
 from muster.webhook.cluster.memory import InMemoryReader
 from muster.webhook.cluster.overlay import Overlay
 from tests.support import admissions, jobs
@@ -282,12 +282,13 @@ def test_later_env_entries_win_and_references_have_no_plain_value():
         {"name": "B", "valueFrom": {"x": 1}},
         {"name": "C"},
     ]
-    assert [pods.env_value(env, name) for name in "ABCD"] == ["2", None, "", None]
-    assert pods.env_value(None, "A") is None
+    container = decoding.read({"env": env}, model.Container)
+    assert [container.env_value(name) for name in "ABCD"] == ["2", None, "", None]
 
 
 def test_a_null_reference_is_no_reference():
-    assert pods.env_value([{"name": "A", "value": "1", "valueFrom": None}], "A") == "1"
+    container = decoding.read({"env": [{"name": "A", "value": "1", "valueFrom": None}]}, model.Container)
+    assert container.env_value("A") == "1"
 
 
 def test_annotations_of_a_runtime_go_over_those_of_its_template():

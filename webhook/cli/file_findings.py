@@ -126,13 +126,13 @@ def _of_parts(document: Mapping[str, Any], serves: str | None) -> str:
     """Return the one framework of the parts that train, or that serve."""
     work = parts.find(document, ("spec",), serves, kinds.identify)
     places = [pods.place(document, *each) for each in work.places]
-    every = {of_container(place.raw) for place in places}
+    every = {of_container(place.container) for place in places}
     return every.pop() if len(every) == 1 else ""
 
 
-def of_container(container: pods.Container) -> str:
+def of_container(container: model.Container) -> str:
     """Return the framework of what a container starts, "" where it starts no launcher that is read."""
-    program = containers.program(decoding.read(container, model.Container), kinds.identify)
+    program = containers.program(container, kinds.identify)
     if program.target == _TRL_SERVER:
         return ""
     return "trl" if program.target.startswith("trl.scripts.") else _LAUNCHERS.get(program.launcher, "")

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import loose
+from muster.strategies.documents import decoding, loose, model
 from muster.webhook.cli import cases, file_findings, problems
 from muster.webhook.cli.cases import Case
 from muster.webhook.kubeyaml.sources import Origin, Source
@@ -111,11 +111,8 @@ def _starts_training(document: Mapping[str, Any]) -> bool:
     return any(map(_launches, loose.items(spec, "containers")))
 
 
-def _launches(container: Any) -> bool:
-    words = [container.get(each) or [] for each in ("command", "args")]
-    if not all(isinstance(each, list) and all(isinstance(word, str) for word in each) for each in words):
-        return False
-    return file_findings.of_container(container) not in ("", "vllm")
+def _launches(container: Mapping[str, Any]) -> bool:
+    return file_findings.of_container(decoding.read(container, model.Container)) not in ("", "vllm")
 
 
 def counted(found: Iterable[Unjudged]) -> Iterator[str]:

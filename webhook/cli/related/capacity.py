@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from muster.strategies.checks import volume_checks
-from muster.strategies.documents import loose, pods, quantities
+from muster.strategies.documents import loose, quantities
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import templates
@@ -63,7 +63,7 @@ def _limits(inputs: Inputs, namespace: str) -> Mapping[str, tuple[Fraction, str]
 
 def _place(job: Job) -> tuple[str, Any]:
     if job.kind == "TrainJob":
-        nodes = job.raw_trainer.get("numNodes")
+        nodes = job.trainer.num_nodes
         return ("spec.trainer.numNodes", nodes) if nodes else ("spec.runtimeRef.name", job.runtime and job.runtime.name)
     return "spec.replicatedJobs", None
 
@@ -74,7 +74,7 @@ _OF_JOBS = ("count/jobs.batch",)
 def _needed(job: Job, inputs: Inputs) -> Mapping[str, Fraction]:
     """Return what the pods that run at the same time ask for, as a quota counts it; Jobs stay when they have ended."""
     every = templates.list_templates(job)
-    total = {_OF_JOBS[0]: Fraction(sum(pods.replicas(each.raw) for each in every))}
+    total = {_OF_JOBS[0]: Fraction(sum(each.job.jobs for each in every))}
     for template in volume_checks.together(every):
         count = volume_checks.count(job, template)
         total["pods"] = total.get("pods", Fraction(0)) + count

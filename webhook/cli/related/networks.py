@@ -48,7 +48,7 @@ def policies(job: Job, inputs: Inputs) -> Iterator[Finding]:
     labels = {**own, f"{_SET}jobset-name": job.name, f"{_SET}replicatedjob-name": place.raw_job.get("name")}
     given = [each.document for each in inputs.of_kind("NetworkPolicy", job.namespace)]
     selecting = [each for each in given if _matches(member(each, "spec", "podSelector"), labels) is True]
-    at = ("spec.trainer.numNodes", job.raw_trainer.get("numNodes")) if job.kind == "TrainJob" else ("spec", None)
+    at = ("spec.trainer.numNodes", job.trainer.num_nodes) if job.kind == "TrainJob" else ("spec", None)
     for side, (rules, peers, verb) in _SIDES.items():
         mine = [each for each in selecting if _is_about(member(each, "spec"), side)]
         written = [rule for each in mine for rule in items(member(each, "spec"), rules)]
