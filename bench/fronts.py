@@ -29,7 +29,7 @@ from aiohttp import web
 from bench import figures, pairs, reviews
 from bench.peers import changes
 from muster.audit import sinks, writer
-from muster.certs import authorities, leaves, materials, stores
+from muster.certs import authorities, leaves, material_stores, materials
 from muster.front.listeners import Listener
 from muster.webhook.admission.policies import Policy
 from muster.webhook.metrics import Metrics
@@ -110,7 +110,7 @@ def _certify(folder: Path) -> None:
     now = datetime.now(UTC)
     authority = authorities.create(now)
     leaf = leaves.issue(authority, ["localhost"], now)
-    stores.save(folder, authority, materials.from_authority(authority, leaf))
+    material_stores.save(folder, authority, materials.from_authority(authority, leaf))
 
 
 def _started(name: str, folder: str) -> pairs.Server:

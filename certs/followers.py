@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from muster.certs import errors
 
 if TYPE_CHECKING:
-    from muster.certs import contexts, sources
+    from muster.certs import contexts, material_sources
 
 __all__ = ["INTERVAL", "Follower"]
 
@@ -33,7 +33,11 @@ class Follower:
     """
 
     def __init__(
-        self, serving: contexts.ServingContext, source: sources.CertificateSource, *, interval: float = INTERVAL
+        self,
+        serving: contexts.ServingContext,
+        source: material_sources.CertificateSource,
+        *,
+        interval: float = INTERVAL,
     ) -> None:
         self._serving = serving
         self._source = source

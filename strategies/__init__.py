@@ -22,7 +22,7 @@ from muster.strategies.changes.changes import Change, Changes
 from muster.strategies.claims.additions import enforce as enforce_claims
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
+from muster.strategies.frameworks.torch.torch_strategy import TorchFamily, unenforced
 from muster.strategies.jobs.jobs import Job, Settings
 from muster.strategies.launches.sites import Site, find_site
 from muster.strategies.launches.topologies import Topology, read_topology

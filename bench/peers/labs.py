@@ -13,7 +13,7 @@ from typing import Any
 from bench.peers import changes, costs, loads, servers
 from e2e.cluster import bringups, builds, commands, credentials, places, ports, processes, sites, upstream
 from e2e.cluster.errors import ClusterError
-from muster.certs import sources
+from muster.certs import material_sources
 
 __all__ = ["PINS", "Lab", "opened"]
 
@@ -59,7 +59,7 @@ class Lab:
         """Return the folder of ca.crt, tls.crt and tls.key that all peers with certificates of ours serve with."""
         folder = self.where.credentials / "peers"
         if not (folder / "tls.crt").exists():
-            sources.SelfSignedSource(("127.0.0.1", "localhost"), directory=folder).current()
+            material_sources.SelfSignedSource(("127.0.0.1", "localhost"), directory=folder).current()
         return folder
 
     def api(self) -> servers.Server:

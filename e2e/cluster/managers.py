@@ -19,7 +19,7 @@ from e2e.cluster import commands, credentials, processes, upstream
 from e2e.cluster.errors import ClusterError
 from e2e.cluster.places import REPOSITORY, Places
 from e2e.cluster.sites import Site
-from muster.certs import sources
+from muster.certs import material_sources
 
 __all__ = ["Manager", "config_of", "prepare", "start", "webhooks"]
 
@@ -53,7 +53,7 @@ class Manager:
         # controller-runtime looks for this folder below TMPDIR.
         folder = places.credentials / self.name / "k8s-webhook-server" / "serving-certs"
         if not (folder / "tls.crt").exists():
-            sources.SelfSignedSource(("127.0.0.1", "localhost", *self.names), directory=folder).current()
+            material_sources.SelfSignedSource(("127.0.0.1", "localhost", *self.names), directory=folder).current()
         return folder
 
 

@@ -1,7 +1,7 @@
 """Programs: what a container starts, as far as it says which replicated jobs of a JobSet train together.
 
-The words of a command line are read elsewhere (`muster.strategies.launches.kinds`); a `Job` is given the function for
-it.
+The words of a command line are read elsewhere (`muster.strategies.launches.program_kinds`); a `Job` is given the
+function for it.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from muster.strategies import shell
 from muster.strategies.launches import launches, quotes, spawns, wrappers
 from muster.strategies.launches.accelerate_files import DEFAULT_PLACE
+from muster.strategies.launches.launched_programs import is_preparation, is_training, runs_nothing
 from muster.strategies.launches.launches import SHELLS, Launch, Launcher
 from muster.strategies.launches.options import split, table
-from muster.strategies.launches.programs import is_preparation, is_training, runs_nothing
 from muster.strategies.shell import BEHIND, Allowance, Choice, Command, Invocation, Loose, Loss, Scope, invoked
 
 __all__ = ["FILES", "Reading", "read"]

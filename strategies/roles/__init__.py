@@ -6,6 +6,6 @@ contradicts a role; `muster.strategies.jobs.assignments` reads which role a repl
 
 from __future__ import annotations
 
-from muster.strategies.roles.additions import enforce
+from muster.strategies.roles.role_additions import enforce
 
 __all__ = ["enforce"]

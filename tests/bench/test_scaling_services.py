@@ -9,7 +9,7 @@ from bench.peers.labs import Lab
 from bench.scaling import services
 from e2e.cluster import places, processes
 from muster.audit import chain
-from muster.certs import sources
+from muster.certs import material_sources
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def lab(tmp_path, monkeypatch):
     where.make()
     folder = services.trust(where).parent
     names = ("127.0.0.1", "localhost", "muster.muster-system.svc")
-    sources.SelfSignedSource(names, directory=folder).current()
+    material_sources.SelfSignedSource(names, directory=folder).current()
     config = {
         "server": {"host": "127.0.0.1", "port": 0, "readinessDelay": 0},
         "tls": {"certFile": f"{folder}/tls.crt", "keyFile": f"{folder}/tls.key", "caFile": f"{folder}/ca.crt"},

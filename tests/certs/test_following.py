@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from muster.certs import contexts, errors, followers, probes, sources
+from muster.certs import contexts, errors, followers, material_sources, probes
 from tests.support import waits
 
 
@@ -126,7 +126,7 @@ async def test_the_loop_runs_until_it_is_cancelled(following, new_material):
 
 
 async def test_replaced_files_reach_the_listener(listening, mounted, mount, forge):
-    source = sources.FileSource(mounted, ("muster.muster-system.svc",))
+    source = material_sources.FileSource(mounted, ("muster.muster-system.svc",))
     first = source.current()
     serving = contexts.ServingContext(first)
     follower = followers.Follower(serving, source)
@@ -139,7 +139,7 @@ async def test_replaced_files_reach_the_listener(listening, mounted, mount, forg
 
 
 async def test_a_half_replaced_pair_is_taken_once_it_is_whole(mounted, service, new_material, clock):
-    source = sources.FileSource(mounted, service, clock=clock)
+    source = material_sources.FileSource(mounted, service, clock=clock)
     serving = contexts.ServingContext(source.current())
     follower = followers.Follower(serving, source)
     new = new_material()
@@ -152,12 +152,12 @@ async def test_a_half_replaced_pair_is_taken_once_it_is_whole(mounted, service, 
 
 
 def test_unchanged_files_give_the_very_same_material(mounted, service, clock):
-    source = sources.FileSource(mounted, service, clock=clock)
+    source = material_sources.FileSource(mounted, service, clock=clock)
     assert source.current() is source.current()
 
 
 def test_a_rewrite_with_the_same_times_and_size_is_noticed(mounted, service, new_material, clock):
-    source = sources.FileSource(mounted, service, clock=clock)
+    source = material_sources.FileSource(mounted, service, clock=clock)
     before = mounted.certificate.stat()
     first = source.current()
     other = next(m for m in iter(new_material, None) if len(m.chain_pem) == before.st_size and m != first)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.certs import authorities, errors, pems, rings, sources
+from muster.certs import authorities, errors, material_sources, pems, rings
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -114,7 +114,7 @@ def test_the_key_of_another_is_found_out():
 
 
 def test_a_shared_leaf_stays_until_it_is_due_or_another_signs(clock, service):
-    source = sources.SharedSource(service, validity=timedelta(hours=3), clock=clock)
+    source = material_sources.SharedSource(service, validity=timedelta(hours=3), clock=clock)
     with pytest.raises(errors.AuthorityError, match="not known yet"):
         source.current()
     first = rings.rotate(rings.Ring(), clock())
@@ -135,7 +135,7 @@ def test_a_shared_leaf_stays_until_it_is_due_or_another_signs(clock, service):
 
 
 def test_what_is_shared_is_valid_for_clocks_that_are_behind(clock, service):
-    source = sources.SharedSource(service, clock=clock)
+    source = material_sources.SharedSource(service, clock=clock)
     source.update(rings.rotate(rings.Ring(), clock()), {})
     behind = clock() - timedelta(minutes=55)
 

@@ -6,13 +6,13 @@ import stat
 
 import pytest
 
-from muster.certs import contexts, errors, files, materials, probes, sources, stores
+from muster.certs import contexts, errors, files, material_sources, material_stores, materials, probes
 
 
 @pytest.fixture
 def new_source(service, clock):
     def make(directory=None):
-        return sources.SelfSignedSource(service, directory=directory, clock=clock)
+        return material_sources.SelfSignedSource(service, directory=directory, clock=clock)
 
     return make
 
@@ -120,7 +120,7 @@ def test_a_kept_ca_that_has_expired_is_replaced(new_source, tmp_path, clock):
 
 
 def test_a_damaged_authority_is_never_replaced_in_silence(new_source, tmp_path):
-    path = tmp_path / stores.AUTHORITY
+    path = tmp_path / material_stores.AUTHORITY
     path.write_bytes(b"-----BEGIN CERTIFICATE-----\n")
     with pytest.raises(errors.MaterialError, match=r"authority\.pem: is truncated"):
         new_source(tmp_path).current()
@@ -136,7 +136,7 @@ def test_a_directory_that_cannot_be_made_is_explained(new_source, tmp_path):
 def test_what_could_not_be_stored_is_not_served_and_tried_again(new_source, tmp_path, monkeypatch):
     source = new_source(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(stores, "save", _full)
+        patch.setattr(material_stores, "save", _full)
         with pytest.raises(errors.StorageError):
             source.current()
     assert source.current().authority_pem == (tmp_path / "ca.crt").read_bytes()

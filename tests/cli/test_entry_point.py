@@ -73,7 +73,7 @@ def test_a_check_runs_the_modules_that_its_job_needs(process):
     done = process("check", "-f", "-", stdin=JOB, program=probe)
     assert done.returncode == 0, done.stderr
     run = done.stdout.decode().splitlines()[1].split()
-    assert "muster.strategies.frameworks.trl.strategy" in run
+    assert "muster.strategies.frameworks.trl.trl_strategy" in run
     assert not {name for name in run if name.startswith("muster.webhook.cli.related.queues")}
     assert len(run) <= 230
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.webhook import configs
-from muster.webhook.controllers import collecting, run
+from muster.webhook.controllers import collecting, controller_service
 from muster.webhook.server.services import Service
 
 
@@ -17,7 +17,7 @@ def test_the_controllers_are_off_until_they_are_switched_on():
 
 def test_what_the_file_says_is_what_the_controllers_do():
     text = "controllers: {enabled: true, grace: 5, resync: 7, deadline: 2, endedPods: null, lease: {name: x, retry: 1}}"
-    options = run.options_of(parsed(text).controllers, 9)
+    options = controller_service.options_of(parsed(text).controllers, 9)
     assert (options.grace, options.resync, options.deadline, options.ended_pods, options.room) == (5, 7, 2, None, 9)
     assert (options.terms.name, options.terms.retry, options.terms.duration) == ("x", 1, 15)
 

@@ -11,7 +11,7 @@ import pytest
 
 from muster.strategies.platform.seats import format_seats
 from muster.webhook.cluster import reflector
-from muster.webhook.controllers import run
+from muster.webhook.controllers import controller_service
 from tests.controllers.apiservers import ApiServer
 from tests.controllers.documents import DEDICATED, SHARED, namespace
 from tests.support import waits
@@ -30,8 +30,10 @@ class Cluster:
     def start(self, *, terms=None, grace=0.2, ended_pods=None, resync=0.3):
         connection = self.server.connection()
         pace = reflector.Pace(rng=random.Random(1))  # noqa: S311 - the same in every run
-        options = run.ControllerOptions(terms, grace=grace, resync=resync, look=0.02, ended_pods=ended_pods, pace=pace)
-        made = run.Controllers(connection, lambda: self.profiles, options)
+        options = controller_service.ControllerOptions(
+            terms, grace=grace, resync=resync, look=0.02, ended_pods=ended_pods, pace=pace
+        )
+        made = controller_service.Controllers(connection, lambda: self.profiles, options)
         made.connection = connection
         made.start()
         self.controllers.append(made)

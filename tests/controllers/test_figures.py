@@ -4,7 +4,7 @@ from msgspec import structs
 
 from muster.strategies.platform.seats import Seat
 from muster.webhook.cluster import kinds, leases
-from muster.webhook.controllers import caches, run
+from muster.webhook.controllers import caches, controller_service
 from tests.controllers.apiservers import RefusedError
 from tests.controllers.documents import SHARED, jobset, namespace, pod
 
@@ -38,7 +38,7 @@ async def test_the_leader_tells_seats_by_profile_and_others_tell_nothing(cluster
 
 async def test_the_leader_tells_what_its_caches_hold_and_others_tell_nothing(cluster):
     cluster.server.put(pod("a-0", CLAIM, job="a"))
-    leader, other = cluster.start(), run.Controllers(None, dict)
+    leader, other = cluster.start(), controller_service.Controllers(None, dict)
     await cluster.until(lambda: leader.held("entries").get("Pod") == 1)
     assert 0 < leader.held("bytes")["Pod"] < leader.held("limit_bytes")["Pod"] == caches.ROOM * kinds.POD.share
     assert leader.held("left_out") == dict.fromkeys(leader.held("bytes"), 0)

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from muster.webhook.controllers import seats, views
+from muster.webhook.controllers import seat_rules, views
 
 NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 LIMIT = 3
@@ -74,8 +74,8 @@ class Claim(RuleBasedStateMachine):
         uninvited = [
             each for uid, each in self.world.items() if uid in me.pods and not each.gated and uid not in me.held
         ]
-        claim = seats.Claim(me.held, LIMIT, sizes=self.jobs)
-        me.plan = dict(seats.settle(claim, waiting, NOW, ended=gone, uninvited=uninvited).seats)
+        claim = seat_rules.Claim(me.held, LIMIT, sizes=self.jobs)
+        me.plan = dict(seat_rules.settle(claim, waiting, NOW, ended=gone, uninvited=uninvited).seats)
 
     @rule(who=st.integers(0, 7))
     def swap(self, who):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.strategies.platform.seats import Seat, SeatsError, format_seats, parse_seats
-from muster.webhook.controllers import seats, views
+from muster.webhook.controllers import seat_rules, views
 
 NOW = datetime.datetime(2026, 11, 21, 12, 30, tzinfo=datetime.UTC)
 
@@ -26,7 +26,7 @@ def held(*pods, age=600):
 
 
 def settle(claim, *waiting, **more):
-    return seats.settle(claim, waiting, NOW, **more)
+    return seat_rules.settle(claim, waiting, NOW, **more)
 
 
 def names(settlement):
@@ -37,101 +37,101 @@ def names(settlement):
 
 
 def test_pods_are_seated_up_to_the_limit():
-    done = settle(seats.Claim({}, 2), pod("a"), pod("b"), pod("c"))
+    done = settle(seat_rules.Claim({}, 2), pod("a"), pod("b"), pod("c"))
     assert names(done) == ["a", "b"]
     assert [each.name for each in done.waiting] == ["c"]
 
 
 def test_the_oldest_pod_comes_first():
-    done = settle(seats.Claim({}, 1), pod("a", age=10), pod("b", age=30))
+    done = settle(seat_rules.Claim({}, 1), pod("a", age=10), pod("b", age=30))
     assert names(done) == ["b"]
 
 
 def test_pods_of_one_age_come_in_the_order_of_their_names():
-    assert names(settle(seats.Claim({}, 1), pod("b"), pod("a"))) == ["a"]
+    assert names(settle(seat_rules.Claim({}, 1), pod("b"), pod("a"))) == ["a"]
 
 
 def test_a_pod_that_has_ended_gives_its_seat_to_the_next():
-    done = settle(seats.Claim(held(pod("old")), 1), pod("new"), ended={"uid-old"})
+    done = settle(seat_rules.Claim(held(pod("old")), 1), pod("new"), ended={"uid-old"})
     assert names(done) == ["new"]
     assert done.seated == ("uid-new",)
 
 
 def test_who_keeps_a_seat_keeps_the_time_since_when():
-    assert settle(seats.Claim(held(pod("old"), age=99), 2), pod("new")).seats["uid-old"].since == stamp(99)
+    assert settle(seat_rules.Claim(held(pod("old"), age=99), 2), pod("new")).seats["uid-old"].since == stamp(99)
 
 
 def test_a_pod_that_nobody_let_in_counts_even_beyond_the_limit():
-    done = settle(seats.Claim(held(pod("a")), 1), pod("b"), uninvited=[pod("wild")])
+    done = settle(seat_rules.Claim(held(pod("a")), 1), pod("b"), uninvited=[pod("wild")])
     assert names(done) == ["a", "wild"]
     assert [each.name for each in done.waiting] == ["b"]
 
 
 def test_a_lower_limit_takes_no_seat_away():
-    assert names(settle(seats.Claim(held(pod("a"), pod("b")), 1), pod("c"))) == ["a", "b"]
+    assert names(settle(seat_rules.Claim(held(pod("a"), pod("b")), 1), pod("c"))) == ["a", "b"]
 
 
 # Whole jobs
 
 
 def test_a_job_is_not_started_by_half():
-    done = settle(seats.Claim(held(pod("x")), 3), pod("a0", "a", 60), pod("a1", "a", 60), pod("a2", "a", 60))
+    done = settle(seat_rules.Claim(held(pod("x")), 3), pod("a0", "a", 60), pod("a1", "a", 60), pod("a2", "a", 60))
     assert names(done) == ["x"]
 
 
 def test_a_job_of_which_some_pods_are_not_there_yet_waits_for_room_for_all():
-    assert names(settle(seats.Claim(held(pod("x")), 2, sizes={"a": 2}), pod("a0", "a"))) == ["x"]
+    assert names(settle(seat_rules.Claim(held(pod("x")), 2, sizes={"a": 2}), pod("a0", "a"))) == ["x"]
 
 
 def test_a_younger_job_passes_an_older_one_that_does_not_fit_yet():
-    done = settle(seats.Claim(held(pod("x")), 2), pod("a0", "a", 60), pod("a1", "a", 60), pod("b0", "b", 10))
+    done = settle(seat_rules.Claim(held(pod("x")), 2), pod("a0", "a", 60), pod("a1", "a", 60), pod("b0", "b", 10))
     assert names(done) == ["b0", "x"]
 
 
 def test_nobody_passes_a_job_that_has_waited_for_long():
-    done = settle(seats.Claim(held(pod("x")), 2), pod("a0", "a", 400), pod("a1", "a", 400), pod("b0", "b", 10))
+    done = settle(seat_rules.Claim(held(pod("x")), 2), pod("a0", "a", 400), pod("a1", "a", 400), pod("b0", "b", 10))
     assert names(done) == ["x"]
     assert [each.name for each in done.waiting] == ["a0", "a1", "b0"]
 
 
 @pytest.mark.parametrize(("age", "seated"), [(300, ["b0", "x"]), (301, ["x"])])
 def test_a_job_may_be_passed_for_five_minutes_and_no_second_more(age, seated):
-    done = settle(seats.Claim(held(pod("x")), 2), pod("a0", "a", age), pod("a1", "a", age), pod("b0", "b", 10))
+    done = settle(seat_rules.Claim(held(pod("x")), 2), pod("a0", "a", age), pod("a1", "a", age), pod("b0", "b", 10))
     assert names(done) == seated
 
 
 def test_a_job_that_has_seats_gets_the_next_ones():
-    claim = seats.Claim(held(pod("a0", "a")), 2, sizes={"a": 2})
+    claim = seat_rules.Claim(held(pod("a0", "a")), 2, sizes={"a": 2})
     assert names(settle(claim, pod("b0", "b", 60), pod("a1", "a", 10))) == ["a0", "a1"]
 
 
 def test_seats_are_kept_for_a_while_for_pods_of_a_started_job_that_are_not_there_yet():
     sizes = {"a": 2, "b": 1}
-    assert names(settle(seats.Claim(held(pod("a0", "a"), age=60), 2, sizes=sizes), pod("b0", "b"))) == ["a0"]
-    assert names(settle(seats.Claim(held(pod("a0", "a"), age=61), 2, sizes=sizes), pod("b0", "b"))) == ["a0", "b0"]
+    assert names(settle(seat_rules.Claim(held(pod("a0", "a"), age=60), 2, sizes=sizes), pod("b0", "b"))) == ["a0"]
+    assert names(settle(seat_rules.Claim(held(pod("a0", "a"), age=61), 2, sizes=sizes), pod("b0", "b"))) == ["a0", "b0"]
 
 
 def test_a_job_that_can_never_be_seated_whole_is_named_and_seated_in_parts():
-    done = settle(seats.Claim({}, 2, sizes={"a": 3}), pod("a0", "a"), pod("a1", "a"), pod("a2", "a"))
+    done = settle(seat_rules.Claim({}, 2, sizes={"a": 3}), pod("a0", "a"), pod("a1", "a"), pod("a2", "a"))
     assert done.never == {"a"}
     assert names(done) == ["a0", "a1"]
 
 
 def test_whole_jobs_come_before_parts_of_jobs_that_never_fit():
     waiting = [pod(f"a{number}", "a", 60) for number in range(3)] + [pod("b0", "b", 10)]
-    assert names(settle(seats.Claim({}, 2, sizes={"a": 3}), *waiting)) == ["a0", "b0"]
+    assert names(settle(seat_rules.Claim({}, 2, sizes={"a": 3}), *waiting)) == ["a0", "b0"]
 
 
 def test_parts_that_have_waited_for_long_come_in_their_turn():
     waiting = [pod(f"a{number}", "a", 400) for number in range(3)] + [pod("b0", "b", 10)]
-    assert names(settle(seats.Claim({}, 2, sizes={"a": 3}), *waiting)) == ["a0", "a1"]
+    assert names(settle(seat_rules.Claim({}, 2, sizes={"a": 3}), *waiting)) == ["a0", "a1"]
 
 
 # Claims on their way out
 
 
 def test_a_claim_that_drains_seats_only_jobs_that_have_begun():
-    claim = seats.Claim(held(pod("a0", "a")), 4, drains=True, sizes={"a": 2})
+    claim = seat_rules.Claim(held(pod("a0", "a")), 4, drains=True, sizes={"a": 2})
     assert names(settle(claim, pod("b0", "b", 60), pod("a1", "a", 10))) == ["a0", "a1"]
 
 
@@ -168,7 +168,7 @@ def test_seats_never_pass_the_limit_and_nobody_is_lost(data):
     pods = data.draw(PODS)
     limit = data.draw(st.integers(0, 8))
     cut = data.draw(st.integers(0, min(limit, len(pods))))
-    claim = seats.Claim(held(*pods[:cut], age=data.draw(st.integers(0, 200))), limit, sizes=data.draw(SIZES))
+    claim = seat_rules.Claim(held(*pods[:cut], age=data.draw(st.integers(0, 200))), limit, sizes=data.draw(SIZES))
     done = settle(claim, *pods[cut:])
     assert len(done.seats) <= limit
     assert set(done.seats) == set(claim.seats) | set(done.seated)
@@ -179,7 +179,7 @@ def test_seats_never_pass_the_limit_and_nobody_is_lost(data):
 @given(st.data())
 def test_the_order_in_which_pods_are_told_changes_nothing(data):
     pods = data.draw(PODS)
-    claim = seats.Claim({}, data.draw(st.integers(0, 8)), sizes=data.draw(SIZES))
+    claim = seat_rules.Claim({}, data.draw(st.integers(0, 8)), sizes=data.draw(SIZES))
     shuffled = data.draw(st.permutations(pods))
     assert settle(claim, *shuffled) == settle(claim, *pods)
 
@@ -187,16 +187,16 @@ def test_the_order_in_which_pods_are_told_changes_nothing(data):
 @settings(deadline=None)
 @given(PODS, st.integers(1, 8), SIZES)
 def test_an_empty_claim_seats_somebody_who_has_waited_for_long_or_never_fits(pods, limit, sizes):
-    done = settle(seats.Claim({}, limit, sizes=sizes), *pods)
+    done = settle(seat_rules.Claim({}, limit, sizes=sizes), *pods)
     assert done.seats or not pods
 
 
 @settings(deadline=None)
 @given(PODS, st.integers(1, 8), SIZES)
 def test_settling_again_seats_only_jobs_that_were_started_or_never_fit(pods, limit, sizes):
-    first = settle(seats.Claim({}, limit, sizes=sizes), *pods)
+    first = settle(seat_rules.Claim({}, limit, sizes=sizes), *pods)
     left = [each for each in pods if each.uid not in first.seats]
     later = NOW + datetime.timedelta(seconds=1)
-    again = seats.settle(seats.Claim(first.seats, limit, sizes=sizes), left, later)
+    again = seat_rules.settle(seat_rules.Claim(first.seats, limit, sizes=sizes), left, later)
     started = {seat.job for seat in first.seats.values()}
     assert all(each.job in started or each.uid not in again.seats or each.job in first.never for each in left)

@@ -17,7 +17,7 @@ from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
 from muster.strategies.jobs.jobs import Job, Settings
-from muster.strategies.launches import kinds, topologies
+from muster.strategies.launches import program_kinds, topologies
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 FRAMEWORK = "trainer.kubeflow.org/framework"
@@ -205,7 +205,7 @@ def job_of(document, governing=None, owner=None, claims=None, settings=None):
         owner=owner,
         claim_devices=claims or {},
         settings=settings or Settings(),
-        identify=kinds.identify,
+        identify=program_kinds.identify,
     )
 
 

@@ -6,7 +6,7 @@ import ast
 
 from muster.sessions.devices import figures
 from muster.sessions.metrics import Metrics as OfSessions
-from muster.webhook.controllers.run import FIGURES
+from muster.webhook.controllers.controller_service import FIGURES
 from muster.webhook.metrics import Metrics
 from tests.operations.pages import ROOT
 

@@ -13,7 +13,7 @@ from muster.strategies.checks.job_checks import check_job
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import list_templates
-from muster.strategies.launches import kinds
+from muster.strategies.launches import program_kinds
 from muster.strategies.trainer import runtime_patches
 from tests.support import jobs
 
@@ -54,7 +54,7 @@ def wrapped(member, pod, name="node"):
 
 
 def findings(trainjob, runtime, **more):
-    job = Job("TrainJob", Changes(trainjob), "team", Runtime(runtime, "live"), identify=kinds.identify, **more)
+    job = Job("TrainJob", Changes(trainjob), "team", Runtime(runtime, "live"), identify=program_kinds.identify, **more)
     return job, list(check_job(job))
 
 

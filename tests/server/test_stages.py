@@ -16,7 +16,7 @@ from tests.costs import measure
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 STAGES = {
     "read": ("admission.reviews.parse",),
-    "context": ("admission.admission_context", "admission.governors", "admission.supplies", "admission.documents"),
+    "context": ("admission.admission_context", "admission.governors", "admission.supply_lookup", "admission.documents"),
     "rules or changes": ("admission.validations", "admission.enforcements", "admission.plugin_calls"),
     "outcome": ("admission.admission_outcomes",),
     "answer": ("admission.answers",),

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from muster.certs import contexts, errors, expiries, probes, sources
+from muster.certs import contexts, errors, expiries, material_sources, probes
 from muster.webhook.cluster import writes
-from muster.webhook.trust import bundles, keepers, leaders, secrets
+from muster.webhook.trust import bundles, keepers, secrets, trust_leader
 from tests.controllers.apiservers import ApiServer
 from tests.controllers.documents import namespace
 
@@ -41,11 +41,11 @@ class Replica:
         self.world = world
         clocks = keepers.Clocks(lambda: world.time.wall(skew), world.time.steady)
         access = writes.Writes(world.server.connection())
-        self.source = sources.SharedSource([SERVICE], validity=LEAF, clock=clocks.wall)
+        self.source = material_sources.SharedSource([SERVICE], validity=LEAF, clock=clocks.wall)
         configurations = bundles.Configurations(access, "muster")
         secret = secrets.SharedSecret(access, "muster-system", "muster-ca", clocks.wall)
         self.keeper = keepers.Keeper(secret, configurations, self.source, RULES, clocks)
-        self.leader = leaders.TrustLeader(self.keeper, configurations, 5.0, clocks)
+        self.leader = trust_leader.TrustLeader(self.keeper, configurations, 5.0, clocks)
         self.serving = None
 
     async def look(self):

@@ -9,7 +9,7 @@ import pytest
 
 from muster.certs import authorities, errors, leaves, materials, pems
 from muster.kube import transports
-from muster.webhook.trust import leaders, secrets
+from muster.webhook.trust import secrets, trust_leader
 from tests.controllers.apiservers import RefusedError
 from tests.trust.conftest import KINDS, LEAF, RULES, SERVICE, World
 
@@ -179,10 +179,10 @@ async def test_an_authority_of_before_stays_trusted_for_a_while_and_then_goes(wo
     await one.lead()
     assert all(trusts(world, one) + trusts(world, old))
 
-    world.time.passed += leaders.GUESTS / 2
+    world.time.passed += trust_leader.GUESTS / 2
     await one.lead()
     assert all(trusts(world, old))
-    world.time.passed += leaders.GUESTS / 2
+    world.time.passed += trust_leader.GUESTS / 2
     await one.lead()
 
     assert not any(trusts(world, old))

@@ -16,10 +16,10 @@ from muster.strategies.checks.role_checks import Nodes
 from muster.strategies.documents import decoding
 from muster.strategies.documents.findings import Finding
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import kinds
+from muster.strategies.launches import program_kinds
 from muster.strategies.platform.placements import Node, Role
 from muster.strategies.plugins.registry import Registered
-from muster.webhook.admission import budgets, documents, governors, outlines, supplies
+from muster.webhook.admission import budgets, documents, governors, outlines, supply_lookup
 from muster.webhook.admission.documents import BeyondError, UnreadableError
 from muster.webhook.admission.governors import Governor
 from muster.webhook.admission.policies import Mode, Policy
@@ -83,7 +83,7 @@ class Context(Struct, frozen=True):
             supply=governor.supply,
             roles=self.policy.roles,
             runtime_open=governor.runtime_open,
-            identify=kinds.identify,
+            identify=program_kinds.identify,
         )
 
 
@@ -126,7 +126,7 @@ def _read(request: Request, cluster: documents.Measured, policy: Policy) -> Cont
         if context.mode is Mode.OFF:
             return context
         if not misfits:
-            found = found.with_supply(supplies.find(request, found, policy, cluster))
+            found = found.with_supply(supply_lookup.find(request, found, policy, cluster))
     except (readers.SnapshotInvalid, UnreadableError) as error:
         return structs.replace(of(request, policy, governors.outline(request, cluster)), trouble=str(error))
     strategy = policy.registry.get(found.framework)

@@ -18,7 +18,7 @@ from muster.strategies.documents import decoding, names, pods, trainjobs
 from muster.strategies.documents.model import Trainer
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import parts
-from muster.strategies.launches import kinds
+from muster.strategies.launches import program_kinds
 from muster.strategies.platform import devices
 from muster.strategies.platform.profiles import REQUEST, Profile
 from muster.strategies.platform.supplies import NOTHING, Supply
@@ -200,7 +200,7 @@ def _claim_devices(
     if request.kind == "JobSet" and not _names_claims(request.document):
         places = []
     elif request.kind == "JobSet":
-        work = parts.find(request.document, ("spec",), runtime.framework if runtime else None, kinds.identify)
+        work = parts.find(request.document, ("spec",), runtime.framework if runtime else None, program_kinds.identify)
         places = [pods.place(request.document, *each) for each in work.places]
     else:
         places = [runtime.trainer] if runtime and runtime.trainer else []

@@ -20,7 +20,7 @@ from muster.strategies.documents import loose, names, trainjobs
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Absent
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import kinds, sites, topologies, worlds
+from muster.strategies.launches import program_kinds, sites, topologies, worlds
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.sites import Site
 from muster.strategies.launches.worlds import World
@@ -130,7 +130,7 @@ def _job(case: Case, setup: Setup) -> Job | None:
         settings=setup.policy.framework(governor.framework).settings,
         supply=governor.supply,
         roles=setup.policy.roles,
-        identify=kinds.identify,
+        identify=program_kinds.identify,
     )
 
 

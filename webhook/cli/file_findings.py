@@ -22,7 +22,7 @@ from muster.strategies.documents import decoding, loose, model, names, paths, po
 from muster.strategies.documents.findings import Finding, note, warning
 from muster.strategies.jobs import containers, parts
 from muster.strategies.jobs.programs import Kind
-from muster.strategies.launches import kinds
+from muster.strategies.launches import program_kinds
 from muster.strategies.launches.launches import Launcher
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.cli import related, schemas
@@ -124,7 +124,7 @@ def framework(decision: Decision) -> str:
 
 def _of_parts(document: Mapping[str, Any], serves: str | None) -> str:
     """Return the one framework of the parts that train, or that serve."""
-    work = parts.find(document, ("spec",), serves, kinds.identify)
+    work = parts.find(document, ("spec",), serves, program_kinds.identify)
     places = [pods.place(document, *each) for each in work.places]
     every = {of_container(place.container) for place in places}
     return every.pop() if len(every) == 1 else ""
@@ -132,7 +132,7 @@ def _of_parts(document: Mapping[str, Any], serves: str | None) -> str:
 
 def of_container(container: model.Container) -> str:
     """Return the framework of what a container starts, "" where it starts no launcher that is read."""
-    program = containers.program(container, kinds.identify)
+    program = containers.program(container, program_kinds.identify)
     if program.target == _TRL_SERVER:
         return ""
     return "trl" if program.target.startswith("trl.scripts.") else _LAUNCHERS.get(program.launcher, "")
@@ -141,7 +141,7 @@ def of_container(container: model.Container) -> str:
 def may_train(jobset: Mapping[str, Any]) -> bool:
     """Whether any container of a JobSet, which has the shape of its kind, starts a program that may train."""
     every = (each for job in decoding.read(jobset, model.JobSet).spec.replicated_jobs for each in job.pod.containers)
-    return any(containers.program(each, kinds.identify).kind is not Kind.IDLE for each in every)
+    return any(containers.program(each, program_kinds.identify).kind is not Kind.IDLE for each in every)
 
 
 def judged(plain: Decision, assumed: Decision) -> Decision:

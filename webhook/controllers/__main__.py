@@ -17,7 +17,7 @@ from pathlib import Path
 from muster.kube import clients, transports
 from muster.strategies.frameworks import builtin
 from muster.webhook import configs, logs
-from muster.webhook.controllers import run
+from muster.webhook.controllers import controller_service
 
 __all__ = ["main"]
 
@@ -43,14 +43,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def _run(config: configs.Config, kubeconfig: Path | None, *, without_lease: bool) -> None:
     policy = config.policy(builtin.load())
-    options = run.options_of(config.controllers)
+    options = controller_service.options_of(config.controllers)
     if without_lease:
         options = dataclasses.replace(options, terms=None)
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     api = await clients.connect(kubeconfig)
-    controllers = run.Controllers(api, lambda: policy.profiles, options)
+    controllers = controller_service.Controllers(api, lambda: policy.profiles, options)
     controllers.start()
     try:
         await stop.wait()

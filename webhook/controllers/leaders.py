@@ -13,7 +13,7 @@ from muster.kube import transports
 from muster.strategies.platform.profiles import Profile
 from muster.webhook.cluster import events, leases, reflector, writes
 from muster.webhook.controllers import caches, views
-from muster.webhook.controllers.leftovers import Leftovers
+from muster.webhook.controllers.leftover_claims import Leftovers
 from muster.webhook.controllers.objects import Objects
 from muster.webhook.controllers.queues import Loop
 from muster.webhook.controllers.seating import Key, Seating

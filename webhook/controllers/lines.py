@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
-from muster.webhook.controllers import caches, desired, seats, views
+from muster.webhook.controllers import caches, desired, seat_rules, views
 
 __all__ = ["Holders", "Line", "look", "reason"]
 
@@ -33,7 +33,7 @@ class Line:
             pods without a gate are listed in `uninvited`.
     """
 
-    claim: seats.Claim
+    claim: seat_rules.Claim
     waiting: tuple[views.Pod, ...]
     missing: Mapping[str, str]
     ended: frozenset[str]
@@ -71,7 +71,9 @@ def look(
     early = {pod.uid for pod in turn if _is_early(known, pod, now)}
     others = {pod.uid: tuple(name for name in pod.claims if name != claim.name) for pod in gated}
     return Line(
-        seats.Claim(held, profile.max_sessions if profile else 0, _drains(claim, profile), _sizes(known, claim, pods)),
+        seat_rules.Claim(
+            held, profile.max_sessions if profile else 0, _drains(claim, profile), _sizes(known, claim, pods)
+        ),
         tuple(pod for pod in turn if pod.uid not in early),
         {uid: seat.pod for uid, seat in held.items() if not _is_known(known, claim.namespace, seat.pod, uid)},
         frozenset(pod.uid for pod in pods if pod.ended and pod.uid in held),
@@ -82,7 +84,7 @@ def look(
     )
 
 
-def reason(claim: views.Managed, after: seats.Claim, pod: views.Pod, *, never: bool) -> str:
+def reason(claim: views.Managed, after: seat_rules.Claim, pod: views.Pod, *, never: bool) -> str:
     """Return why a pod has no seat, and which jobs and pods have one.
 
     Args:
@@ -146,7 +148,7 @@ def _held(claim: views.Managed) -> tuple[dict[str, Seat], str]:
         return {}, str(error)
 
 
-def _holders(claim: seats.Claim) -> str:
+def _holders(claim: seat_rules.Claim) -> str:
     """Return the names of those that have seats: `job sampler-a (2), pod x`."""
     holders = Counter(f"job {seat.job}" if seat.job else f"pod {seat.pod}" for seat in claim.seats.values())
     shown = [f"{name} ({count})" if count > 1 else name for name, count in sorted(holders.items())[:_SHOWN]]

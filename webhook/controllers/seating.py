@@ -22,7 +22,7 @@ from muster.strategies.documents import names
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.platform.seats import format_seats
 from muster.webhook.cluster import events, kinds, writes
-from muster.webhook.controllers import caches, lines, seats, views
+from muster.webhook.controllers import caches, lines, seat_rules, views
 
 __all__ = ["Key", "Seating"]
 
@@ -102,11 +102,11 @@ class Seating:
             await asyncio.sleep(self.rng.uniform(0, 0.02 * 2**attempt))
         raise transports.UnreachableError(f"ResourceClaim {key.namespace}/{key.claim} keeps being changed by others")
 
-    async def _settlement(self, namespace: str, line: lines.Line) -> seats.Settlement:
+    async def _settlement(self, namespace: str, line: lines.Line) -> seat_rules.Settlement:
         gone = {uid for uid, name in line.missing.items() if not await self._is_live(namespace, name, uid)}
         uninvited = [pod for pod in line.uninvited if await self._is_live(namespace, pod.name, pod.uid)]
         now = datetime.datetime.now(datetime.UTC)
-        return seats.settle(line.claim, line.waiting, now, ended=line.ended | gone, uninvited=uninvited)
+        return seat_rules.settle(line.claim, line.waiting, now, ended=line.ended | gone, uninvited=uninvited)
 
     async def _is_live(self, namespace: str, name: str, uid: str) -> bool:
         """Whether the API server has a pod of this uid that has not ended."""
@@ -115,7 +115,7 @@ class Seating:
             document is not None and document["metadata"]["uid"] == uid and not views.Pod.from_document(document).ended
         )
 
-    async def _swap(self, claim: views.Managed, settlement: seats.Settlement) -> views.Managed | None:
+    async def _swap(self, claim: views.Managed, settlement: seat_rules.Settlement) -> views.Managed | None:
         """Write the seats if they are still those that were read; return None when they are not.
 
         The seats are compared and not the resourceVersion, because the status of a claim changes while pods come and
@@ -156,9 +156,9 @@ class Seating:
                 raise
         self._opened[pod.uid] = now
 
-    def _tell(self, claim: views.Managed, line: lines.Line, settlement: seats.Settlement) -> None:
+    def _tell(self, claim: views.Managed, line: lines.Line, settlement: seat_rules.Settlement) -> None:
         """Send Events to pods that got a seat, and to waiting pods which jobs and pods have the seats."""
-        after = seats.Claim(settlement.seats, line.claim.limit, line.claim.drains, line.claim.sizes)
+        after = seat_rules.Claim(settlement.seats, line.claim.limit, line.claim.drains, line.claim.sizes)
         taken = f"{len(after.seats)} of {after.limit}"
         for pod in line.waiting:
             if pod.uid in settlement.seats:
@@ -174,7 +174,7 @@ class Seating:
             _logger.info("seats changed", extra={**where, "seated": len(settlement.seated), "freed": freed})
 
 
-def _differs(settlement: seats.Settlement, claim: views.Managed) -> bool:
+def _differs(settlement: seat_rules.Settlement, claim: views.Managed) -> bool:
     return format_seats(settlement.seats) != claim.seats
 
 

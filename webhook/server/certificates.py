@@ -10,8 +10,8 @@ from muster.certs import (
     expiries,
     files,
     followers,
+    material_sources,
     probes,
-    sources,
     subject_names,
 )
 from muster.certs.errors import CertificateError
@@ -22,7 +22,7 @@ __all__ = ["Certificate", "choose", "wanted"]
 _FILES = ("certFile", "keyFile", "caFile")
 
 
-def choose(tls: configs.Tls) -> sources.CertificateSource:
+def choose(tls: configs.Tls) -> material_sources.CertificateSource:
     """Return the source that the configuration names, unless that is a Secret (`Trust` handles it).
 
     Raises:
@@ -30,14 +30,14 @@ def choose(tls: configs.Tls) -> sources.CertificateSource:
         CertificateError: the name or namespace of the Service is not valid in a certificate.
     """
     if tls.self_signed:
-        return sources.SelfSignedSource(wanted(tls), directory=tls.directory)
+        return material_sources.SelfSignedSource(wanted(tls), directory=tls.directory)
     given = (tls.cert_file, tls.key_file, tls.ca_file)
     if tls.cert_file is None or tls.key_file is None or tls.ca_file is None:
         missing = [key for key, path in zip(_FILES, given, strict=True) if path is None]
         raise configs.ConfigError(
             f"tls: {', '.join(missing)} missing; name all three files, or set secret: {{}} or selfSigned: true"
         )
-    return sources.FileSource(files.Locations(tls.cert_file, tls.key_file, tls.ca_file), wanted(tls)[:1])
+    return material_sources.FileSource(files.Locations(tls.cert_file, tls.key_file, tls.ca_file), wanted(tls)[:1])
 
 
 def wanted(tls: configs.Tls) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Certificate:
 
     def __init__(
         self,
-        source: sources.CertificateSource,
+        source: material_sources.CertificateSource,
         clients: Callable[[], tuple[bytes, ...]] = tuple,
         interval: float = followers.INTERVAL,
     ) -> None:

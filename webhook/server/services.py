@@ -29,7 +29,7 @@ from muster.webhook.server.reloads import Reloader
 from muster.webhook.server.resolvers import Resolver
 
 if TYPE_CHECKING:
-    from muster.webhook.controllers import run as controllers
+    from muster.webhook.controllers import controller_service as controllers
 
 __all__ = ["Service"]
 
@@ -162,7 +162,7 @@ class Service:
             return None
         reason = "the controllers write to the API server"
         sender = clusters.required(cluster.sender, "controllers.enabled: true", reason)
-        from muster.webhook.controllers import run as controllers  # noqa: PLC0415  # memory that not all need
+        from muster.webhook.controllers import controller_service as controllers  # noqa: PLC0415  # memory that not all need
 
         made = controllers.Controllers(
             sender,
@@ -206,7 +206,7 @@ class Service:
         if tls.self_signed or tls.cert_file is not None:
             raise configs.ConfigError("tls: secret is set together with other sources; keep one of them")
         sender = clusters.required(cluster.sender, "tls.secret", "the Secret is in the API server")
-        from muster.webhook.trust import run as trust  # noqa: PLC0415  # as above
+        from muster.webhook.trust import trust_service as trust  # noqa: PLC0415  # as above
 
         made = trust.Trust(sender, tls.secret, certificates.wanted(tls), self.metrics.written)
         stack.push_async_callback(made.stop)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from muster.certs import expiries, rings, sources
+from muster.certs import expiries, material_sources, rings
 from muster.webhook.trust import bundles, secrets
 
 __all__ = ["Clocks", "Keeper", "TrustRules"]
@@ -59,7 +59,7 @@ class Keeper:
 
     secret: secrets.SharedSecret
     configurations: bundles.Configurations
-    source: sources.SharedSource
+    source: material_sources.SharedSource
     rules: TrustRules
     clocks: Clocks = field(default_factory=Clocks)
     _since: Mapping[str, float] = field(default_factory=dict, init=False)

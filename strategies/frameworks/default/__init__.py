@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from muster.strategies.frameworks.default.strategy import DefaultStrategy
+from muster.strategies.frameworks.default.default_strategy import DefaultStrategy
 
 __all__ = ["DefaultStrategy"]

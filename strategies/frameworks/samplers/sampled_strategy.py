@@ -16,7 +16,7 @@ from muster.strategies.frameworks.samplers import (
     role_resources,
 )
 from muster.strategies.frameworks.samplers.role_pairs import Pair
-from muster.strategies.frameworks.trl.strategy import TRLStrategy
+from muster.strategies.frameworks.trl.trl_strategy import TRLStrategy
 from muster.strategies.frameworks.vllm import serve_checks, serve_view
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import topologies

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from muster.strategies.frameworks.torch.strategy import TorchStrategy
+from muster.strategies.frameworks.torch.torch_strategy import TorchStrategy
 
 __all__ = ["TorchStrategy"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from muster.strategies.frameworks.torchtune.strategy import TorchTuneStrategy
+from muster.strategies.frameworks.torchtune.torchtune_strategy import TorchTuneStrategy
 
 __all__ = ["TorchTuneStrategy"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from muster.strategies.frameworks.trl.strategy import TRLStrategy
+from muster.strategies.frameworks.trl.trl_strategy import TRLStrategy
 
 __all__ = ["TRLStrategy"]

@@ -30,8 +30,8 @@ from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
 from muster.strategies.jobs.jobs import Job, once_for_all
 from muster.strategies.launches import (
     capabilities,
-    endings,
     members,
+    pod_endings,
     quotes,
     readings,
     shared_memory,
@@ -108,7 +108,7 @@ class VLLMStrategy:
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the features, the flags, the model, the probes, and the parallel sizes against the devices."""
         yield from members.check(job)
-        yield from endings.check(job)
+        yield from pod_endings.check(job)
         site = sites.find_site(job)
         if site is None or job.owner is not None:
             return

@@ -11,7 +11,7 @@ import aiohttp
 import orjson
 import pytest
 
-from muster.certs import sources
+from muster.certs import material_sources
 from muster.certs.contexts import ServingContext
 from muster.kube import transports
 from muster.webhook.cluster import callers
@@ -210,7 +210,7 @@ async def test_no_token_is_logged_or_kept(gate, cluster, caplog):
 @pytest.fixture
 async def guarded(gate, real_log):
     """Ask a site with a gate over TLS; status, headers and text."""
-    material = sources.SelfSignedSource(["muster-audit-page.muster-system.svc", "127.0.0.1"]).current()
+    material = material_sources.SelfSignedSource(["muster-audit-page.muster-system.svc", "127.0.0.1"]).current()
     context = ServingContext(material)
     server = PageServer(Shelf([real_log]), gate=gate, tls=context.ssl_context)
     port = await server.open(0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.strategies.frameworks.samplers.sampled_strategy import SampledTRLStrategy
-from muster.strategies.frameworks.trl.strategy import TRLStrategy
+from muster.strategies.frameworks.trl.trl_strategy import TRLStrategy
 from tests.frameworks import test_trl_properties as trl
 from tests.frameworks.builders import job_of, jobset_of
 from tests.frameworks.sampled_jobs import GRPO, applied, enforce, found, grpo, sampled, sampler, serving_in

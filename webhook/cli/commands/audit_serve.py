@@ -84,7 +84,7 @@ async def _gate(args: argparse.Namespace) -> AsyncIterator[Gate]:
 async def _certificate(args: argparse.Namespace) -> AsyncIterator[ssl.SSLContext]:
     from muster.certs import errors, subject_names  # noqa: PLC0415  # HTTP on loopback needs none
     from muster.certs import files as places  # noqa: PLC0415 - as above
-    from muster.certs import sources as kinds  # noqa: PLC0415 - as above
+    from muster.certs import material_sources as kinds  # noqa: PLC0415 - as above
     from muster.webhook.server import certificates  # noqa: PLC0415 - as above
 
     try:

@@ -14,14 +14,14 @@ from muster.strategies.checks import volume_checks
 from muster.strategies.documents.findings import Finding
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job, Kind
-from muster.strategies.launches import kinds
+from muster.strategies.launches import program_kinds
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.cli.related import (
     capacity,
     collisions,
     inlined,
     missing_references,
-    networks,
+    pod_networks,
 )
 from muster.webhook.cli.related.related_documents import Inputs, member, name_of
 from muster.webhook.cluster import readers
@@ -46,21 +46,21 @@ def check(source: Source, decision: Decision, cluster: readers.ClusterReader, in
     if len(inputs.sources) < _SEVERAL or not known or any(each.rule == "core/shape" for each in decision.findings):
         return
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
-    job = Job(kind, Changes(decision.document), request.namespace, governor.runtime, identify=kinds.identify)
+    job = Job(kind, Changes(decision.document), request.namespace, governor.runtime, identify=program_kinds.identify)
     yield from collisions.check(job, source, inputs, cluster)
     yield from capacity.gangs(job, inputs)
-    yield from networks.addressed(job, source, inputs)
-    yield from networks.shared_ports(job, source, inputs)
+    yield from pod_networks.addressed(job, source, inputs)
+    yield from pod_networks.shared_ports(job, source, inputs)
     if inputs.has(request.namespace, "PersistentVolumeClaim"):
         yield from volume_checks.named(job, templates.list_templates(job), _modes(inputs, request.namespace))
     if inputs.has(request.namespace, "ConfigMap", "Secret", "PersistentVolumeClaim"):
         yield from missing_references.check(job, inputs)
     if inputs.has(request.namespace, "Service"):
-        yield from networks.targets(job, inputs)
+        yield from pod_networks.targets(job, inputs)
     if inputs.has(request.namespace, "ResourceQuota"):
         yield from capacity.quotas(job, inputs)
     if inputs.has(request.namespace, "NetworkPolicy"):
-        yield from networks.policies(job, inputs)
+        yield from pod_networks.policies(job, inputs)
     if inputs.has("", "ClusterQueue"):
         yield from capacity.queues(job, inputs)
 
@@ -79,9 +79,11 @@ def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset
     ):
         return frozenset()
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
-    job = Job(kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=kinds.identify)
+    job = Job(
+        kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=program_kinds.identify
+    )
     made = frozenset((each.rule, each.field) for each in _made_by_controllers(job, inputs, found))
-    return networks.settled(job, inputs) | made
+    return pod_networks.settled(job, inputs) | made
 
 
 def _modes(inputs: Inputs, namespace: str) -> Mapping[str, list[str]]:

@@ -18,7 +18,7 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import paths
 from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import kinds, launches
+from muster.strategies.launches import launches, program_kinds
 from muster.strategies.shell import invoked
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.cli.related import configurations, held_containers
@@ -63,7 +63,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
     ):
         return Told()
     kind: Any = "JobSet" if request.kind == "JobSet" else "TrainJob"
-    job = Job(kind, Changes(source.document), request.namespace, governor.runtime, identify=kinds.identify)
+    job = Job(kind, Changes(source.document), request.namespace, governor.runtime, identify=program_kinds.identify)
     containers = [held for held in held_containers.containers(job) if kind == "JobSet" or held.own]
     launched = str([change.after for change in decision.changes])
     faults = [

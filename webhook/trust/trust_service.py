@@ -8,11 +8,11 @@ import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from muster.certs import errors, sources
+from muster.certs import errors, material_sources
 from muster.kube import transports
 from muster.webhook import configs
 from muster.webhook.cluster import leases, writes
-from muster.webhook.trust import bundles, keepers, leaders, secrets
+from muster.webhook.trust import bundles, keepers, secrets, trust_leader
 
 __all__ = ["Trust"]
 
@@ -45,7 +45,7 @@ class Trust:
         validity = timedelta(seconds=settings.authority_validity)
         self._settings = settings
         self._rng = random.Random()  # noqa: S311 - jitter, no secret
-        self.source = sources.SharedSource(
+        self.source = material_sources.SharedSource(
             names,
             validity=timedelta(seconds=settings.leaf_validity),
             margin=timedelta(seconds=2 * settings.interval),
@@ -57,7 +57,7 @@ class Trust:
             self.source,
             keepers.TrustRules(settings.settle, validity),
         )
-        self._leader = leaders.TrustLeader(self._keeper, configurations, settings.interval)
+        self._leader = trust_leader.TrustLeader(self._keeper, configurations, settings.interval)
         lease = settings.lease
         terms = leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry)
         self._election = leases.Election(access, terms, leases.identity())

@@ -15,7 +15,7 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import requests
 from muster.strategies.documents import names
 from muster.strategies.jobs.jobs import Job, Kind
-from muster.strategies.launches import kinds
+from muster.strategies.launches import program_kinds
 from muster.strategies.platform.profiles import Profile, claim_names, spec_hash
 from muster.strategies.platform.supplies import DeviceClass, Named, Supply, holders
 from muster.webhook.admission import documents
@@ -51,7 +51,7 @@ def find(request: Request, governor: Governor, policy: Policy, cluster: readers.
         owner=governor.owner,
         settings=policy.framework(governor.framework).settings,
         roles=policy.roles,
-        identify=kinds.identify,
+        identify=program_kinds.identify,
     )
     own = list(_own(job, policy)) if governor.claim_devices else []
     if not own and not requests.may_ask(job):

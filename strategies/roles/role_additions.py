@@ -13,7 +13,7 @@ from muster.strategies.jobs import assignments
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, list_templates
 from muster.strategies.platform.placements import KNOWN, Role
-from muster.strategies.roles import affinities, memories, tolerations
+from muster.strategies.roles import affinities, role_memories, tolerations
 
 __all__ = ["enforce"]
 
@@ -51,7 +51,7 @@ def _measure(job: Job, changes: Changes, request: requests.ClaimRequest) -> None
     profile = job.supply.profiles.get(request.profile or "")
     if profile is not None and profile.memory is not None:
         because = f"profile {profile.name}, asked for by {request.because}"
-        memories.add(changes, request.template, profile.memory, because)
+        role_memories.add(changes, request.template, profile.memory, because)
 
 
 def _spread(changes: Changes, template: Template, role: Role, because: str) -> None:

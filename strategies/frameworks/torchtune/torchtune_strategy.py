@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents.findings import Finding, Severity, error, warning
 from muster.strategies.frameworks.torch import tune_launches
-from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
+from muster.strategies.frameworks.torch.torch_strategy import TorchFamily, unenforced
 from muster.strategies.frameworks.torchtune import rewrites
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import launches, sites, topologies

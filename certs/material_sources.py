@@ -86,18 +86,18 @@ class SelfSignedSource:
         return material
 
     def _renewed(self, now: datetime) -> materials.Material:
-        from muster.certs import authorities, leaves, materials, stores  # noqa: PLC0415 - see the module's docstring
+        from muster.certs import authorities, leaves, material_stores, materials  # noqa: PLC0415 - see the module's docstring
 
         authority = self._authority
         if authority is None and self._directory is not None:
-            authority = stores.load(self._directory)
+            authority = material_stores.load(self._directory)
         if authority is None:
             authority = authorities.create(now)
         elif authority.window.due(now):
             authority = authorities.succeed(authority, now)
         material = materials.from_authority(authority, leaves.issue(authority, self._names, now))
         if self._directory is not None:
-            stores.save(self._directory, authority, material)
+            material_stores.save(self._directory, authority, material)
         self._authority, self._material = authority, material
         return material
 

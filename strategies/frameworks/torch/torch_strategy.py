@@ -17,11 +17,11 @@ from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import (
     capabilities,
     counts,
-    endings,
     host_ports,
     meetings,
     members,
     networks,
+    pod_endings,
     quotes,
     rendezvous,
     restarts,
@@ -69,7 +69,7 @@ class TorchFamily:
         yield from meetings.check_meetings(job)
         yield from networks.check(job)
         yield from host_ports.check(job)
-        yield from endings.check(job)
+        yield from pod_endings.check(job)
         yield from variables.check(job)
         yield from capabilities.check(job)
         yield from shared_memory.check(job)

@@ -11,7 +11,7 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import model, names
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections
-from muster.strategies.frameworks.torch.strategy import TorchFamily, unenforced
+from muster.strategies.frameworks.torch.torch_strategy import TorchFamily, unenforced
 from muster.strategies.frameworks.trl import (
     conflicts,
     flags,
