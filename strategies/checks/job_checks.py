@@ -6,7 +6,6 @@ may write is refused only in some places.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -62,43 +61,39 @@ def _misplaced(subject: Job) -> Iterator[Finding]:
     Kueue of 2026-08-22 reads a queue from a label, and other annotations from the pod templates alone
     (`pkg/controller/jobs/{jobset,trainjob}`, validateTopologyRequest).
     """
-    metadata = subject.document.get("metadata") or {}
-    for key, value in (metadata.get("annotations") or {}).items():
+    metadata = subject.metadata
+    for key, value in metadata.annotations.items():
         message = ""
         if key.startswith(f"{_KUEUE}podset-"):
             message = "Kueue reads it from the pod templates alone, so nothing keeps to it; write it there"
-        elif key == _QUEUE and _QUEUE not in (metadata.get("labels") or {}):
+        elif key == _QUEUE and _QUEUE not in metadata.labels:
             message = "Kueue reads the queue from a label, so this job is in no queue; write it into metadata.labels"
         if message:
             yield warning(f"metadata.annotations[{key}]", value, message, rule="core/kueue")
 
 
 def _numbers(subject: Job) -> Iterator[Finding]:
-    trainer = subject.raw_trainer
-    for member, value in (("numNodes", trainer.get("numNodes")), ("numProcPerNode", trainer.get("numProcPerNode"))):
-        if value is not None and value < 1:
+    trainer = subject.trainer
+    for member, value in (("numNodes", trainer.num_nodes), ("numProcPerNode", trainer.num_proc_per_node)):
+        if isinstance(value, int) and value < 1:
             yield error(f"spec.trainer.{member}", value, "must be at least 1", rule="core/numbers")
-        elif value is not None and value > _MOST:
+        elif isinstance(value, int) and value > _MOST:
             yield error(f"spec.trainer.{member}", value, f"must be at most {_MOST}", rule="core/numbers")
-    claims_ignored = (trainer.get("resourcesPerNode") or {}).get("claims")
-    if claims_ignored:
+    if trainer.resources_per_node and trainer.resources_per_node.claims:
+        written = subject.raw_trainer["resourcesPerNode"]["claims"]
         message = "Trainer accepts and ignores it; put claims in the runtime's template"
-        yield warning("spec.trainer.resourcesPerNode.claims", claims_ignored, message, rule="core/claims-ignored")
+        yield warning("spec.trainer.resourcesPerNode.claims", written, message, rule="core/claims-ignored")
 
 
 def _reserved_env(subject: Job) -> Iterator[Finding]:
-    entries = subject.raw_trainer.get("env")
-    policy: Mapping[str, Any] = subject.runtime.ml_policy if entries and subject.runtime is not None else {}
-    for plugin in policy:
+    for plugin in subject.runtime.policy.sources if subject.runtime is not None else ():
         reserved, cure = _RESERVED.get(plugin, (_NOTHING, ""))
-        sets = reserved and policy[plugin] is not None and not reserved.isdisjoint(map(_name, entries or ()))
-        for entry in (entries or ()) if sets else ():
-            if entry.get("name") in reserved:
-                message = f"only Trainer sets it; {cure}"
-                yield error(f"spec.trainer.env[{entry['name']}]", entry.get("value"), message, rule="core/reserved-env")
+        for entry in subject.trainer.env:
+            if entry.name in reserved:
+                message, value = f"only Trainer sets it; {cure}", None if entry.value_from else entry.value
+                yield error(f"spec.trainer.env[{entry.name}]", value, message, rule="core/reserved-env")
 
 
-_name = operator.methodcaller("get", "name")
 _NOTHING = frozenset[str]()
 _RESERVED: Mapping[str, tuple[frozenset[str], str]] = {
     "torch": (names.RESERVED_ENV, "use numNodes and numProcPerNode, or the annotation muster.dev/rendezvous"),

@@ -8,11 +8,12 @@ Source: trainer `pkg/runtime/framework/plugins/{mpi,jax,xgboost,plainml}` Enforc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from muster.strategies.documents import loose, names
+from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, error, warning
+from muster.strategies.documents.model import EnvInjection, MLPolicy, MPIPolicy, Resources
 from muster.strategies.documents.quantities import whole
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import list_templates
@@ -21,7 +22,7 @@ from muster.strategies.launches import coordinators, sites, topologies
 __all__ = ["check"]
 
 _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0)(?::\d+)?")
-_COUNTING = ("torch", "mpi", "flux")
+_COUNTING = frozenset({"torch", "mpi", "flux"})
 _FIRST = {"jax": "JAX_COORDINATOR_ADDRESS", "xgboost": "DMLC_TRACKER_URI"}
 
 
@@ -30,62 +31,56 @@ def check(job: Job) -> Iterator[Finding]:
     runtime = job.runtime
     if job.kind != "TrainJob" or runtime is None or job.container is None:
         return
-    policy = runtime.ml_policy
-    if policy.get("torch") is not None:
-        if policy["torch"] and loose.mapping(policy["torch"]).get("envInjection") is not None:
-            yield from _targets(job, loose.mapping(policy["torch"])["envInjection"])
+    policy = runtime.policy
+    if policy.torch is not None:
+        yield from _targets(job, policy.torch.env_injection)
         return
-    if isinstance(policy.get("mpi"), dict):
-        yield from _mpi(job, policy)
-    if policy.get("flux") is not None:
+    if policy.mpi is not None:
+        yield from _mpi(job, policy.mpi, policy.num_nodes)
+    if policy.flux is not None:
         yield from _flux(job)
-    if policy.get("jax") is not None:
+    if policy.jax is not None:
         yield from _jax(job, topologies.pods_of(job))
     yield from _unread(job, policy)
     yield from _first(job, policy)
 
 
-def _unread(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
+def _unread(job: Job, policy: MLPolicy) -> Iterator[Finding]:
     """Report members of a TrainJob that nothing reads."""
-    runtime = job.runtime
-    spec = loose.mapping(runtime.document.get("spec")) if runtime is not None else {}
-    if spec.get("mlPolicy") is None and job.raw_trainer.get("resourcesPerNode"):
+    if policy == MLPolicy() and job.trainer.resources_per_node not in (None, Resources()):
         message = "Trainer does not read it with a runtime that has no mlPolicy; add mlPolicy to the runtime"
         yield warning("spec.trainer.resourcesPerNode", None, message, rule="core/plugin")
     processes = job.trainer.num_proc_per_node
-    if isinstance(processes, int) and processes > 1 and not any(policy.get(each) is not None for each in _COUNTING):
-        among = ", ".join(each for each in policy if each != "numNodes") or "no plugin"
+    if isinstance(processes, int) and processes > 1 and _COUNTING.isdisjoint(policy.sources):
+        among = ", ".join(policy.sources) or "no plugin"
         message = f"Trainer does not read it in a runtime of {among}, so nothing starts as many; remove it"
         yield warning("spec.trainer.numProcPerNode", processes, message, rule="core/ignored-number")
 
 
-def _first(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
+def _first(job: Job, policy: MLPolicy) -> Iterator[Finding]:
     """Report nodes whose first one has another name than Trainer tells the others."""
     several = topologies.pods_of(job) > 1 and not coordinators.is_trainers(job)
-    for plugin in _FIRST if several else ():
-        if policy.get(plugin) is not None:
-            message = (
-                f"Trainer sets {_FIRST[plugin]} to the address of a replicated job called node, without the subdomain "
-                "of the runtime, and no pod has that name, so the nodes never meet; rename the job, or remove the "
-                "subdomain"
-            )
-            yield _of_runtime(job, message, error)
+    for plugin in _FIRST.keys() & policy.sources if several else ():
+        message = (
+            f"Trainer sets {_FIRST[plugin]} to the address of a replicated job called node, without the subdomain of "
+            "the runtime, and no pod has that name, so the nodes never meet; rename the job, or remove the subdomain"
+        )
+        yield _of_runtime(job, message, error)
 
 
-def _targets(job: Job, injection: Any) -> Iterator[Finding]:
+def _targets(job: Job, injection: EnvInjection) -> Iterator[Finding]:
     """Report targets of PET_* that the runtime lacks (`plugins/torch/torch.go` validateEnvInjectionTargets)."""
     held = {
-        (str(each.raw.get("name")), str(container.get("name")))
+        (each.job.name, container.name)
         for each in list_templates(job)
-        for member in ("containers", "initContainers")
-        for container in each.raw_spec.get(member) or ()
+        for container in (*each.pod.containers, *each.pod.init_containers)
     }
-    for target in loose.items(injection, "targets"):
-        for container in loose.sequence(target.get("containerNames")):
-            if (str(target.get("jobName")), str(container)) not in held:
+    for target in injection.targets:
+        for container in target.container_names:
+            if (target.job_name, container) not in held:
                 message = (
                     f"mlPolicy.torch.envInjection of the runtime names container {container} of replicated job "
-                    f"{target.get('jobName')}, which it lacks, so Trainer refuses the job; correct the runtime"
+                    f"{target.job_name}, which it lacks, so Trainer refuses the job; correct the runtime"
                 )
                 yield _of_runtime(job, message, error)
 
@@ -93,8 +88,8 @@ def _targets(job: Job, injection: Any) -> Iterator[Finding]:
 def _flux(job: Job) -> Iterator[Finding]:
     """Report the init container whose name Trainer keeps for itself (`plugins/flux/flux.go` Validate)."""
     for template in list_templates(job):
-        every = template.raw_spec.get("initContainers") or ()
-        if template.raw.get("name") == names.CONTAINER_NODE and any(each.get("name") == _INSTALLER for each in every):
+        own = (each.name for each in template.pod.init_containers)
+        if template.job.name == names.CONTAINER_NODE and _INSTALLER in own:
             message = (
                 f"the runtime has an init container {_INSTALLER}, which Trainer adds itself, so it refuses the job"
             )
@@ -110,13 +105,13 @@ def _of_runtime(job: Job, message: str, report: Any) -> Finding:
     return found
 
 
-def _mpi(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
-    mpi, held = policy["mpi"], {each.raw.get("name") for each in list_templates(job)}
+def _mpi(job: Job, mpi: MPIPolicy, count: int | None) -> Iterator[Finding]:
+    held = {each.job.name for each in list_templates(job)}
     nodes = job.trainer.num_nodes or 1
-    if mpi.get("mpiImplementation", "OpenMPI") == "":
+    if mpi.mpi_implementation == "":
         message = "Trainer knows no implementation of MPI but OpenMPI, and makes no JobSet; write OpenMPI"
         yield _of_runtime(job, f"mlPolicy.mpi.mpiImplementation is empty: {message}", error)
-    if nodes > 1 and mpi.get("runLauncherAsNode") and not {names.LAUNCHER, names.CONTAINER_NODE} <= held:
+    if nodes > 1 and mpi.run_launcher_as_node and not {names.LAUNCHER, names.CONTAINER_NODE} <= held:
         message = (
             "the runtime says runLauncherAsNode and lacks a replicated job launcher or node, so Trainer refuses more "
             "than 1; lower it, or use another runtime"
@@ -131,8 +126,7 @@ def _mpi(job: Job, policy: Mapping[str, Any]) -> Iterator[Finding]:
     elif names.CONTAINER_NODE not in held and nodes > 1:
         message = "the runtime has no replicated job node, so there is no pod beside the launcher; lower it, or add one"
         yield error("spec.trainer.numNodes", nodes, message, rule="core/plugin")
-    count = policy.get("numNodes")
-    if type(count) is int and count > 1:
+    if count is not None and count > 1:
         message = (
             f"mlPolicy.numNodes is {count}, and in a runtime of MPI Trainer makes as many launchers, each of which "
             "starts the whole training; set it to 1, and numNodes in the TrainJob"
@@ -145,13 +139,13 @@ def _jax(job: Job, nodes: int) -> Iterator[Finding]:
     site = sites.find_site(job)
     launch = site.reading.training if site is not None else None
     shell = launch.env if launch is not None else {}
-    entries = {str(entry.get("name")): entry for entry in job.raw_trainer.get("env") or ()}
+    entries = {entry.name: entry for entry in job.trainer.env}
     for name in sorted((_OF_JAX & shell.keys()) | (_OF_JAX & entries.keys())):
         where = f"spec.trainer.env[{name}]"
         if name in shell and site is not None and launch is not None:
             text, where = shell[name], site.locate_option(launch, "")
         else:
-            text = None if entries[name].get("valueFrom") is not None else str(entries[name].get("value") or "")
+            text = entries[name].literal
         if text is None or "$" in text:
             continue
         for report, message, rule in _of_jax(job, name, text, nodes):

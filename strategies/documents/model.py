@@ -839,6 +839,11 @@ class MLPolicy(_Object, frozen=True):
     jax: Anything | None = None
     xgboost: Anything | None = None
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the plugins that it is for; Trainer's CRD allows one."""
+        return tuple(each for each in self.__struct_fields__[1:] if getattr(self, each) is not None)
+
 
 class RuntimeSpec(_Object, frozen=True):
     """`spec` of a runtime."""

@@ -57,11 +57,6 @@ class Runtime(Struct, frozen=True, dict=True):
         return self.value.metadata.labels.get(names.FRAMEWORK_LABEL) or None
 
     @property
-    def ml_policy(self) -> Mapping[str, Any]:
-        """`spec.mlPolicy` as the document holds it."""
-        return (self.document.get("spec") or {}).get("mlPolicy") or {}
-
-    @property
     def policy(self) -> model.MLPolicy:
         """`spec.mlPolicy`: `numNodes` and one source (`torch`, `mpi`, `jax`, ...)."""
         return self.value.spec.ml_policy

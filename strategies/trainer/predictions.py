@@ -167,7 +167,7 @@ def _notes(trainjob: Mapping[str, Any], runtime: Runtime) -> Iterator[str]:
     metadata = trainjob.get("metadata") or {}
     if not metadata.get("name"):
         yield f"{_SUFFIX} in the name stands for the characters that the API server will generate"
-    others = [name for name in runtime.ml_policy if name not in ("numNodes", "torch")]
+    others = [name for name in runtime.policy.sources if name != "torch"]
     if others:
         yield f"the prediction leaves out what Trainer's {', '.join(others)} plugin adds"
     if (runtime.document.get("spec") or {}).get("podGroupPolicy"):

@@ -160,10 +160,10 @@ def _processes(topology: topologies.Topology) -> str:
 def _runtime_disagrees(job: Job, framework: str) -> Iterator[Finding]:
     if job.kind != "TrainJob" or job.runtime is None or job.runtime.is_torch:
         return
-    policies = [name for name in job.runtime.ml_policy if name != "numNodes"]
+    policies = ", ".join(job.runtime.policy.sources) or "empty"
     message = (
         f"the runtime is labelled {names.FRAMEWORK_LABEL}: {framework}, but its mlPolicy is "
-        f"{', '.join(policies) or 'empty'}, so Trainer injects no PET_* env; give it mlPolicy.torch or another label"
+        f"{policies}, so Trainer injects no PET_* env; give it mlPolicy.torch or another label"
     )
     yield error("spec.runtimeRef.name", job.runtime.name, message, rule=f"{framework}/label-disagrees")
 
