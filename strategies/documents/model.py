@@ -130,6 +130,7 @@ class OwnerReference(_Object, frozen=True):
     kind: str = ""
     name: str = ""
     uid: str = ""
+    controller: bool = False
 
 
 class ObjectMeta(_Object, frozen=True):
@@ -138,6 +139,7 @@ class ObjectMeta(_Object, frozen=True):
     name: str = ""
     namespace: str = ""
     generate_name: str = ""
+    uid: str = ""
     labels: Texts = {}
     annotations: Texts = {}
     owner_references: tuple[OwnerReference, ...] = ()

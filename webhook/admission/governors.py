@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from muster.strategies.claims.requests import is_of
-from muster.strategies.documents import decoding, names, pods, trainjobs
-from muster.strategies.documents.model import Trainer
+from muster.strategies.documents import decoding, loose, names, pods, trainjobs
+from muster.strategies.documents.model import JobSetSpec, ObjectMeta, Trainer
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import parts
 from muster.strategies.launches import program_kinds
@@ -134,9 +134,11 @@ def _governing(
 
 def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | None:
     document = documents.read(Ref("Namespace", "", namespace), cluster) if namespace else None
-    labels = ((document or {}).get("metadata") or {}).get("labels") or {}
-    label = labels.get(names.MODE_LABEL)
-    return None if label is None else str(label)
+    return None if document is None else _metadata(document).labels.get(names.MODE_LABEL)
+
+
+def _metadata(document: Mapping[str, Any]) -> ObjectMeta:
+    return decoding.read(loose.member(document, "metadata"), ObjectMeta)
 
 
 def _live_runtime(trainjob: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Runtime | None:
@@ -148,37 +150,31 @@ def _live_runtime(trainjob: Mapping[str, Any], namespace: str, cluster: readers.
 
 
 def _owner(jobset: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Mapping[str, Any] | None:
-    for reference in (jobset.get("metadata") or {}).get("ownerReferences") or ():
-        group = str(reference.get("apiVersion", "")).partition("/")[0]
-        if reference.get("controller") and reference.get("kind") == "TrainJob" and group == names.TRAINER_GROUP:
-            found = documents.read(Ref("TrainJob", namespace, str(reference.get("name", ""))), cluster)
-            if found is None or _uid(found) in (None, reference.get("uid")):
-                return found or {
-                    "kind": "TrainJob",
-                    "metadata": {"name": reference.get("name"), "uid": reference.get("uid")},
-                }
-            raise readers.NotCached(Ref("TrainJob", namespace, str(reference.get("name", ""))))
+    for owner in _metadata(jobset).owner_references:
+        group = owner.api_version.partition("/")[0]
+        if owner.controller and owner.kind == "TrainJob" and group == names.TRAINER_GROUP:
+            ref = Ref("TrainJob", namespace, owner.name)
+            found = documents.read(ref, cluster)
+            if found is None:
+                return {"kind": "TrainJob", "metadata": {"name": owner.name, "uid": owner.uid}}
+            if _metadata(found).uid not in ("", owner.uid):
+                raise readers.NotCached(ref)
+            return found
     return None
-
-
-def _uid(document: Mapping[str, Any]) -> Any:
-    return (document.get("metadata") or {}).get("uid")
 
 
 def _runtime_of_jobset(
     request: reviews.Request, owner: Mapping[str, Any] | None, cluster: readers.ClusterReader
 ) -> Runtime | None:
     if owner is not None:
-        name = str((owner.get("metadata") or {}).get("name", ""))
-        ref = Ref("RuntimeSnapshot", request.namespace, name)
+        ref = Ref("RuntimeSnapshot", request.namespace, _metadata(owner).name)
         frozen = documents.read(ref, cluster)
         if frozen is not None and _is_of_a_namesake(frozen, owner):
             raise readers.NotCached(ref)
         if frozen is not None:
             return Runtime(frozen, "snapshot", version=readers.trainer_of(cluster))
         return _live_runtime(owner, request.namespace, cluster)
-    labels = (request.document.get("metadata") or {}).get("labels") or {}
-    label = labels.get(names.FRAMEWORK_LABEL)
+    label = _metadata(request.document).labels.get(names.FRAMEWORK_LABEL)
     framework = label or request.launched
     document = {"metadata": {"labels": {names.FRAMEWORK_LABEL: framework}}}
     return Runtime(document, "label" if label else "launch") if framework else None
@@ -186,9 +182,8 @@ def _runtime_of_jobset(
 
 def _is_of_a_namesake(frozen: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
     """Whether a snapshot was made for an earlier TrainJob of this name and is still in the cache."""
-    owners = (frozen.get("metadata") or {}).get("ownerReferences") or ()
-    uid = next((reference.get("uid") for reference in owners if reference.get("controller")), None)
-    return None not in (uid, _uid(owner)) and uid != _uid(owner)
+    made_for = next((each.uid for each in _metadata(frozen).owner_references if each.controller), "")
+    return "" not in (made_for, uid := _metadata(owner).uid) and made_for != uid
 
 
 def _claim_devices(
@@ -221,11 +216,8 @@ def _claim_devices(
 
 def _names_claims(jobset: Mapping[str, Any]) -> bool:
     """Whether any pod of a JobSet has claims, as few have."""
-    for job in (jobset.get("spec") or {}).get("replicatedJobs") or ():
-        pod = ((job.get("template") or {}).get("spec") or {}).get("template") or {}
-        if (pod.get("spec") or {}).get("resourceClaims"):
-            return True
-    return False
+    spec = decoding.read(loose.member(jobset, "spec"), JobSetSpec)
+    return any(job.pod.resource_claims for job in spec.replicated_jobs)
 
 
 def _counted(claims: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> Iterator[tuple[str, int | None]]:
