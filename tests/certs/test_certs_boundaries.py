@@ -12,7 +12,7 @@ import pytest
 from muster import certs
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(certs.__path__))
-LIGHT = ["contexts", "errors", "expiries", "files", "followers", "probes", "sources", "subject_names"]
+LIGHT = ["contexts", "errors", "expiries", "files", "followers", "material_sources", "probes", "subject_names"]
 
 
 def _imported_by(modules):

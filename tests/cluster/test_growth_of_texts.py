@@ -6,6 +6,7 @@ is compared: 64 times as much would be quadratic, and 28 times is the limit, far
 
 from __future__ import annotations
 
+import gc
 import time
 import tracemalloc
 
@@ -108,6 +109,14 @@ def seconds(text):
     started = time.thread_time()
     read(text)
     return time.thread_time() - started
+
+
+@pytest.fixture(autouse=True)
+def _heap_of_other_tests_is_left_alone():
+    """Keep the collector from walking what earlier tests of this process hold, which a longer text causes more often."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("name", TEXTS)

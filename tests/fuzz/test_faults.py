@@ -139,7 +139,7 @@ def mode_warn_refuses(plant):
 
 def the_object_is_completed_in_place(plant):
     """An evaluation writes into the object of a job that asks for a claim."""
-    find = admission_context.supplies.find
+    find = admission_context.supply_lookup.find
 
     def writing(request, *rest):
         found = find(request, *rest)
@@ -147,7 +147,7 @@ def the_object_is_completed_in_place(plant):
             request.document.setdefault("status", {})
         return found
 
-    plant(admission_context.supplies, "find", writing)
+    plant(admission_context.supply_lookup, "find", writing)
 
 
 def a_shared_runtime_is_completed_in_place(plant):

@@ -33,7 +33,7 @@ class AnswerStrategy:
         place = job.container
         if job.kind != "JobSet" or place is None:
             return
-        names = [entry["name"] for entry in place.container["env"]]
+        names = [entry.name for entry in place.container.env]
         rank = (*place.path, "env", names.index("PET_NPROC_PER_NODE"), "value")
         changes.set(rank, f"{int(self.version) + 1}", **_WHY)
         changes.append((*place.path, "env"), {"name": f"ANSWER_{self.version}", "value": "yes"}, **_WHY)
