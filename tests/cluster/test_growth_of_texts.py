@@ -113,7 +113,7 @@ def seconds(text):
 
 @pytest.fixture(autouse=True)
 def _heap_of_other_tests_is_left_alone():
-    """Keep the collector from walking what earlier tests of this process hold, which a longer text causes more often."""
+    """Keep the collector from walking through objects of earlier tests, which a longer text causes more often."""
     gc.freeze()
     yield
     gc.unfreeze()
