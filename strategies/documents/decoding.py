@@ -21,9 +21,16 @@ __all__ = ["Decoded", "check", "decode", "read"]
 
 _Kind = TypeVar("_Kind")
 _MOST = 50  # each misfit costs one more pass over the document
-_FAULT = re.compile(r"Expected `(\w+)(?: \| \w+)*`, got `(\w+)`(?: - at `(.*)`)?", re.DOTALL)
+_FAULT = re.compile(r"Expected `(\w+)((?: \| \w+)*)`, got `(\w+)`(?: - at `(.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
-_WORDS = {"str": "a string", "int": "an integer", "bool": "true or false", "object": "an object", "array": "a list"}
+_WORDS = {
+    "amount": "a number or a text",
+    "str": "a string",
+    "int": "an integer",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+}
 _EMPTY: Mapping[str, Any] = {"str": "", "int": 0, "bool": False, "object": {}, "array": []}
 _TYPES = {str: "str", int: "int", float: "float", bool: "bool", dict: "object", list: "array"}
 _RUNTIMES = frozenset({"TrainingRuntime", "ClusterTrainingRuntime", "RuntimeSnapshot"})
@@ -83,10 +90,10 @@ def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
             found = _FAULT.fullmatch(str(fault))
             if found is None:
                 raise
-            expected, told = found[1], found[3] or "$"
-            path, in_map = _place(left, told, found[2]), told.endswith("[...]")
+            expected, told = found[1], found[4] or "$"
+            path, in_map = _place(left, told, found[3]), told.endswith("[...]")
             if kind not in _RUNTIMES or not in_map:
-                misfits.append(_misfit(document, path, expected))
+                misfits.append(_misfit(document, path, "amount" if "str" in found[2] else expected))
             if not path:
                 return Decoded(None, misfits)
             left = _without(left, path, _EMPTY[expected], drops=in_map)
