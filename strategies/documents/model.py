@@ -1,8 +1,8 @@
 """The Kubernetes objects that Muster reads, as typed, frozen values: the members that it reads, and no others.
 
-`decoding.decode` makes them. A member that is missing or null has its default, so that no reader asks for it again; a
-member that Muster does not know is left out, and survives, because a patch is made of the document and never of these
-values. Names are those of the Go types, in Python's spelling.
+`decoding.decode` and `decoding.read` make them. A member that is missing or null has its default, so that no reader
+asks for it again. A member that Muster does not know is left out, and survives, because a patch is made of the document
+and never of these values. Names are those of the Go types, in Python's spelling.
 
 Sources: Trainer `pkg/apis/trainer/v1alpha1/{trainjob,trainingruntime}_types.go`, JobSet
 `api/jobset/v1alpha2/jobset_types.go`, Kubernetes `core/v1` and `resource.k8s.io/v1`.
