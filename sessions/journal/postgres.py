@@ -12,7 +12,6 @@ import asyncio
 import functools
 import itertools
 import logging
-import random
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 from psycopg.adapt import Loader
 
+from muster.backoffs import Backoff
 from muster.sessions.fairness import Fair
 from muster.sessions.journal import versions
 from muster.sessions.journal.store import AwayError, Connection, Journal
@@ -178,17 +178,16 @@ class PostgresJournal(Journal):
 
     async def watch(self, tell: Callable[[str | None], None]) -> None:
         """Tell what Gateways write, until it is cancelled; None when something may have been missed."""
-        failures = 0
+        backoff = Backoff(base=0.4, cap=10.0, least=0.5)
         while True:
             try:
                 async with await psycopg.AsyncConnection.connect(self.url, autocommit=True, **_OPTIONS) as link:
                     await link.execute(f"LISTEN {_CHANNEL}")
-                    failures = 0
+                    backoff.reset()
                     tell(None)
                     await _listened(link, tell)
             except (psycopg.Error, OSError) as error:
-                failures += 1
-                pause = min(10.0, 0.2 * 2 ** min(failures, 8)) * random.uniform(0.5, 1)  # noqa: S311  # no secret
+                pause = backoff.delay()
                 _LOG.warning("the journal tells nothing (%s); tried again in %.1f s", type(error).__name__, pause)
                 await asyncio.sleep(pause)
 
