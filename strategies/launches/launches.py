@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from importlib import resources
+from pathlib import Path
 from typing import Required, TypedDict, cast
 
 from msgspec import Struct, field
@@ -231,11 +231,12 @@ class _Entry(TypedDict, total=False):
     rules: Mapping[str, bool]
 
 
+_OWN: object = json.loads(Path(__file__).with_name("launchers.json").read_text(encoding="utf-8"))
+
+
 def _table(name: str, package: str = "") -> Table:
     """Return the options of a launcher; `launchers.json` says where those of each are from."""
-    own = resources.files(__package__).joinpath("launchers.json")
-    every = upstream.data(package, "launchers") if package else json.loads(own.read_text(encoding="utf-8"))
-    entry = cast("Mapping[str, _Entry]", every)[name]
+    entry = cast("Mapping[str, _Entry]", upstream.data(package, "launchers") if package else _OWN)[name]
     return table(entry["options"], **entry.get("rules", {}))
 
 

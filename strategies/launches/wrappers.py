@@ -12,7 +12,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import TypedDict, cast
 
 from msgspec import Struct, field
@@ -74,7 +74,7 @@ class _Data(TypedDict):
 
 @functools.cache
 def _data() -> _Data:
-    text = resources.files(__package__).joinpath("wrappers.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("wrappers.json").read_text(encoding="utf-8")
     return cast("_Data", json.loads(text))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ _LONGEST = 65_536  # characters of what is printed
 
 PROGRAMS: Mapping[str, frozenset[str]] = {
     table: frozenset(" ".join(lines).split())
-    for table, lines in json.loads(resources.files(__package__).joinpath("programs.json").read_text("utf-8")).items()
+    for table, lines in json.loads(Path(__file__).with_name("programs.json").read_text("utf-8")).items()
 }
 """Programs, and builtins, by what is known of them.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
@@ -40,7 +40,7 @@ def check(pair: Pair) -> Iterator[Finding]:
 
 @functools.cache
 def _rows() -> Rows:
-    return Rows(resources.files(__package__).joinpath("pair_rows.toml").read_text(encoding="utf-8"))
+    return Rows(Path(__file__).with_name("pair_rows.toml").read_text(encoding="utf-8"))
 
 
 class _View(Struct, frozen=True):
