@@ -6,7 +6,7 @@ start from `examples/`.
 
 The names below are the whole public face for authors of strategies. Everything else may move between releases.
 
-* To write a strategy: `FrameworkStrategy` is its shape, `strategy` registers an in-tree one; `TorchFamily` is the base
+* To write a strategy: `FrameworkStrategy` is its shape; `TorchFamily` is the base
   of every framework on torch.distributed, and `enforce_claims` writes the claims for any other framework.
 * What it reads: `Job` with its `Settings` and `Runtime`, whose members are typed values (`job.trainer.command`), beside
   the documents that they were read from (`job.raw_trainer`, `job.document`); `find_site` returns the `Site` of the
@@ -27,7 +27,7 @@ from muster.strategies.jobs.jobs import Job, Settings
 from muster.strategies.launches.sites import Site, find_site
 from muster.strategies.launches.topologies import Topology, read_topology
 from muster.strategies.plugins.protocols import FrameworkStrategy
-from muster.strategies.plugins.registry import PluginError, PluginImportError, Registered, Registry, strategy
+from muster.strategies.plugins.registry import PluginError, PluginImportError, Registered, Registry
 
 __all__ = [
     "Change",
@@ -50,7 +50,6 @@ __all__ = [
     "find_site",
     "note",
     "read_topology",
-    "strategy",
     "unenforced",
     "warning",
 ]

@@ -1,18 +1,18 @@
 """Which strategy serves which framework, and what happens when one fails.
 
-In-tree strategies register by decorator, out-of-tree ones by an entry point in group `muster.strategies` (a class, or
-an object with the protocol's members). Two strategies for one framework are an error that names both: silently
-shadowing one would change what runs on a whole cluster. If a plugin raises, the error names it and its changes are
-discarded; the service and the other strategies go on.
+In-tree strategies are listed in `frameworks/builtin.py`, out-of-tree ones by an entry point in group
+`muster.strategies` (a class, or an object with the protocol's members). Two strategies for one framework are an error
+that names both: silently shadowing one would change what runs on a whole cluster. If a plugin raises, the error names
+it and its changes are discarded; the service and the other strategies go on.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -22,16 +22,13 @@ from muster.strategies.plugins.protocols import FrameworkStrategy
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["ENTRY_POINT_GROUP", "PluginError", "PluginImportError", "Registered", "Registry", "strategy"]
+__all__ = ["ENTRY_POINT_GROUP", "PluginError", "PluginImportError", "Registered", "Registry"]
 
 ENTRY_POINT_GROUP = "muster.strategies"
 IN_TREE = "in-tree"
 _METHODS = ("enforce_command", "enforce_rendezvous", "enforce_claims", "validate")
 _TEXTS = ("framework", "version")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-
-_Class = TypeVar("_Class", bound=type)
-_decorated: list[type] = []
 
 
 class PluginError(Exception):
@@ -66,21 +63,19 @@ class Registered(Struct, frozen=True):
         return f"{self.strategy.framework} {self.strategy.version} ({self.origin})"
 
 
-def strategy(cls: _Class) -> _Class:
-    """Register an in-tree strategy with every `Registry.load()`; a class decorator."""
-    _decorated.append(cls)
-    return cls
-
-
 class Registry:
     """Strategies by framework, with a default for every other label and for jobs without one.
 
     Args:
         default: strategy for frameworks without a registered one.
+        shipped: what makes the strategy of a framework that Muster ships, when a job first names it.
     """
 
-    def __init__(self, default: FrameworkStrategy) -> None:
+    def __init__(
+        self, default: FrameworkStrategy, shipped: Mapping[str, Callable[[], FrameworkStrategy]] | None = None
+    ) -> None:
         self._default = Registered(default, IN_TREE)
+        self._shipped = dict(shipped or {})
         self._by_framework: dict[str, Registered] = {}
 
     def register(self, candidate: FrameworkStrategy, origin: str = IN_TREE) -> None:
@@ -98,8 +93,8 @@ class Registry:
                 f"strategy {_called(candidate)} ({origin}): framework {candidate.framework!r} is not a valid label "
                 "value; use up to 63 letters, digits, -, _ and ."
             )
-        taken = {self._default.strategy.framework: self._default, **self._by_framework}.get(candidate.framework)
-        if taken is not None:
+        taken = self.get(candidate.framework)
+        if taken.strategy.framework == candidate.framework:
             raise ValueError(
                 f"framework {candidate.framework!r} has two strategies: {_called(taken.strategy)} ({taken.origin}) and "
                 f"{_called(candidate)} ({origin}); uninstall one or give it another framework"
@@ -108,6 +103,9 @@ class Registry:
 
     def get(self, framework: str | None) -> Registered:
         """Return the strategy of `framework`, the default one for an unknown framework or None."""
+        make = self._shipped.pop(framework or "", None)
+        if make is not None:
+            self.register(make())
         return self._by_framework.get(framework or "", self._default)
 
     @property
@@ -117,27 +115,23 @@ class Registry:
 
     def __iter__(self) -> Iterator[Registered]:
         """All registered strategies by framework name, the default one last."""
+        for framework in tuple(self._shipped):
+            self.get(framework)
         yield from (self._by_framework[name] for name in sorted(self._by_framework))
         yield self._default
 
-    @classmethod
-    def load(cls, default: FrameworkStrategy, *, plugins: bool = True) -> Registry:
-        """Register the decorated strategies and, unless `plugins` is off, those of entry points.
+    def add_plugins(self) -> None:
+        """Register the strategies of entry points.
 
         Raises:
             PluginImportError: an entry point cannot be imported or instantiated.
             ValueError, TypeError: as `register`.
         """
-        registry = cls(default)
-        for decorated in _decorated:
-            registry.register(decorated())
-        if plugins:
-            points = _points()
-            if points:
-                old_name.allow()
-            for point in points:
-                registry.register(_loaded(point), _origin(point))
-        return registry
+        points = _points()
+        if points:
+            old_name.allow()
+        for point in points:
+            self.register(_loaded(point), _origin(point))
 
 
 class PluginImportError(Exception):

@@ -31,7 +31,6 @@ from muster.strategies.launches import (
     variables,
 )
 from muster.strategies.launches.launches import Launcher
-from muster.strategies.plugins import registry
 
 __all__ = ["TorchFamily", "TorchStrategy", "unenforced"]
 
@@ -76,7 +75,6 @@ class TorchFamily:
         yield from restarts.check(job)
 
 
-@registry.strategy
 class TorchStrategy(TorchFamily):
     """Serves `trainer.kubeflow.org/framework: torch`."""
 

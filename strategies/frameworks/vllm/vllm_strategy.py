@@ -38,7 +38,6 @@ from muster.strategies.launches import (
     sites,
     topologies,
 )
-from muster.strategies.plugins import registry
 
 __all__ = ["VLLMStrategy"]
 
@@ -51,7 +50,6 @@ _UPSTREAM = ("vllm-openai", "vllm-cpu")
 _VERSIONED = re.compile(r"v?\d+\.\d")
 
 
-@registry.strategy
 class VLLMStrategy:
     """Serves `trainer.kubeflow.org/framework: vllm`."""
 
