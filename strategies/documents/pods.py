@@ -42,12 +42,12 @@ class Place(Struct, frozen=True, dict=True):
         """The replicated job."""
         return decoding.read(self.raw_job, model.ReplicatedJob)
 
-    @property
+    @functools.cached_property
     def pod(self) -> model.PodSpec:
         """The pod spec around the container."""
         return self.job.pod
 
-    @property
+    @functools.cached_property
     def container(self) -> model.Container:
         """The container."""
         return self.pod.containers[int(self.path[-1])]

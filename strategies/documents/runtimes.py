@@ -56,17 +56,17 @@ class Runtime(Struct, frozen=True, dict=True):
         """The label `trainer.kubeflow.org/framework` on the runtime itself; the template's labels do not count."""
         return self.value.metadata.labels.get(names.FRAMEWORK_LABEL) or None
 
-    @property
+    @functools.cached_property
     def policy(self) -> model.MLPolicy:
         """`spec.mlPolicy`: `numNodes` and one source (`torch`, `mpi`, `jax`, ...)."""
         return self.value.spec.ml_policy
 
-    @property
+    @functools.cached_property
     def is_torch(self) -> bool:
         """Whether Trainer's torch plugin injects PET_* for this runtime; an empty `torch` counts."""
         return self.policy.torch is not None
 
-    @property
+    @functools.cached_property
     def processes(self) -> int | str | None:
         """`spec.mlPolicy.torch.numProcPerNode`, a number or a word, which a runtime of an older Trainer may have."""
         return self.policy.torch.num_proc_per_node if self.policy.torch else None

@@ -55,7 +55,7 @@ class Template(Struct, frozen=True, dict=True):
         """The replicated job."""
         return decoding.read(self.raw, model.ReplicatedJob)
 
-    @property
+    @functools.cached_property
     def pod(self) -> model.PodSpec:
         """Its pod spec, empty when it is missing."""
         return self.job.pod

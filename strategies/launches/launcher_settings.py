@@ -84,7 +84,7 @@ def refused_variables(launch: Launch, env: Mapping[str, str | None], package: st
 
 def read_variables(package: str) -> frozenset[str]:
     """Return the variables that rows of a package are about."""
-    return frozenset(flag[4:] for flag in load(package).flags() if flag.startswith("env."))
+    return frozenset(flag[4:] for flag in load(package).flags if flag.startswith("env."))
 
 
 def _facts(launch: Launch) -> Mapping[str, Value]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import enum
 import functools
+import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, Protocol, TypeAlias, cast
 
 from muster.strategies.documents.findings import Finding, Severity, beginning, error, note, warning
@@ -49,10 +50,8 @@ class View(Protocol):
 def judge(rows: Rows, view: View) -> Iterator[Finding]:
     """Yield a finding for each row that the settings break."""
     written = view.written()
-    for name in written:
-        for row in rows.of(name):
-            yield from _judged(row, view, written)
-    for row in rows.always:
+    about = (row for name in written if name in rows.flags for row in rows.of(name))
+    for row in itertools.chain(about, rows.always):
         yield from _judged(row, view, written)
 
 
@@ -126,12 +125,13 @@ def _tested(name: str, value: Value, operand: Operand, view: View) -> Truth:
     return _OTHERS[name](value, operand, view)
 
 
-def _values(operand: Operand) -> Collection[object]:
-    return cast("Collection[object]", operand) if isinstance(operand, list | tuple) else (operand,)
+def _values(operand: object) -> Collection[object]:
+    return operand if isinstance(operand, list | tuple) else (operand,)
 
 
-def _is_among(value: object, values: Iterable[object]) -> bool:
-    """Whether a value is one of others: numbers by their value, and true is not 1."""
+def _is_among(value: object, operand: object) -> bool:
+    """Whether a value is the operand, or one of its items: numbers by their value, and true is not 1."""
+    values = operand if isinstance(operand, list | tuple) else (operand,)
     return any(value == each and isinstance(value, bool) is isinstance(each, bool) for each in values)
 
 
@@ -175,9 +175,9 @@ _NUMERIC: Mapping[str, Callable[[float, float], bool]] = {
     "divides": lambda one, other: _multiple(other, one),
 }
 _OTHERS: Mapping[str, Callable[[Value, Operand, View], Truth]] = {
-    "one_of": lambda value, operand, _: _is_among(value, _values(operand)),
-    "none_of": lambda value, operand, _: not _is_among(value, _values(operand)),
-    "not": lambda value, operand, _: not _is_among(value, _values(operand)),
+    "one_of": lambda value, operand, _: _is_among(value, operand),
+    "none_of": lambda value, operand, _: not _is_among(value, operand),
+    "not": lambda value, operand, _: not _is_among(value, operand),
     "same_as": _same,
     "length": lambda value, operand, view: _same(len(value) if isinstance(value, list) else 1, operand, view),
     "matches": lambda value, operand, _: (
@@ -188,7 +188,7 @@ _OTHERS: Mapping[str, Callable[[Value, Operand, View], Truth]] = {
     "members": lambda value, operand, _: not isinstance(value, dict) or value.keys() <= set(_values(operand)),
     "set": lambda value, operand, _: (value is not None and value not in ("", [])) is operand,
     "has": lambda value, operand, _: any(
-        _is_among(each, _values(operand)) for each in (value if isinstance(value, list) else [value])
+        _is_among(each, operand) for each in (value if isinstance(value, list) else [value])
     ),
 }
 _OF_LISTS = frozenset({"length", "has", "members", "json", "set"})

@@ -58,6 +58,7 @@ class Rows:
 
     Attributes:
         always: rows that are judged whatever is written.
+        flags: the flags of all other rows, which are judged where they are written.
     """
 
     def __init__(self, text: str) -> None:
@@ -71,10 +72,7 @@ class Rows:
             for flag in _QUOTED.findall(each.partition("\n")[0]):
                 self._texts.setdefault(flag, []).append(each)
         self.always: Sequence[Row] = always
-
-    def flags(self) -> Collection[str]:
-        """Return the flags of all rows that are judged where they are written."""
-        return self._texts.keys()
+        self.flags: Collection[str] = self._texts.keys()
 
     def of(self, flag: str) -> Sequence[Row]:
         """Return the rows that are judged where this flag is written."""
