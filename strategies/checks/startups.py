@@ -12,17 +12,21 @@ torchrun makes a folder in the temporary directory before it starts anything, un
 first that can be written of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the working directory (CPython `tempfile`).
 `accelerate launch` of several processes is a torchrun (accelerate `commands/launch.py`). vLLM asks for the
 temporary directory whatever VLLM_RPC_BASE_PATH says (vllm `envs.py`).
+
+Images: references that no container runtime can read, so that the kubelet never starts the container. The API server
+takes any text, and the kubelet then waits with InvalidImageName. Source: github.com/distribution/reference v0.6.0
+`regexp.go` and `normalize.go` splitDockerDomain, ParseNormalizedNamed.
 """
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from muster.strategies import shell
-from muster.strategies.checks import image_references
 from muster.strategies.documents import mounts
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.model import (
@@ -40,7 +44,8 @@ from muster.strategies.documents.quantities import whole
 from muster.strategies.launches import launches, readings
 from muster.strategies.launches.launches import Launch, Launcher
 
-__all__ = ["ROOT", "Fault", "Start", "faults", "is_root"]
+__all__ = ["ROOT", "Fault", "Start", "faults", "is_root", "wrong_image"]
+
 
 Fault = tuple[Path, Any, str, str, Severity]
 """Place inside the container, value, message, rule and severity."""
@@ -105,7 +110,7 @@ def faults(start: Start) -> Iterator[Fault]:
     container = start.container
     secured = start.context != SecurityContext()
     folder, image = container.working_dir, start.own.image or container.image
-    wrong = image_references.wrong(image) if image == image.strip() else ""
+    wrong = wrong_image(image) if image == image.strip() else ""
     if wrong:
         yield ("image",), image, f"the kubelet never starts this container: {wrong}", "core/image", Severity.ERROR
     if folder and not folder.startswith("/"):  # OCI runtime-spec config.md, process.cwd
@@ -295,3 +300,50 @@ def _may_write(folder: str, container: Container, writable: Sequence[VolumeMount
     """Whether a folder is on a volume that can be written; one that is relative to the image's may be."""
     found = mounts.holding(posixpath.normpath(folder), container.volume_mounts)
     return not folder.startswith("/") or any(found is each for each in writable)
+
+
+_LONGEST_IMAGE = 255  # characters of a repository with its domain
+_LONGEST_REFERENCE = 600
+_PLACEHOLDER = frozenset("${}()<>%")
+_COMPONENT = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,}")
+_IMAGE_DOMAIN = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]+)?|\[[0-9a-fA-F:]+\](?::[0-9]+)?")
+
+
+@functools.lru_cache(maxsize=256)  # jobs name the same few images
+def wrong_image(reference: str) -> str:
+    """Return what is wrong with the reference of an image, "" for nothing or for an empty one."""
+    if not reference or len(reference) > _LONGEST_REFERENCE:
+        return ""
+    if not _PLACEHOLDER.isdisjoint(reference):
+        return "Kubernetes does not fill in placeholders; write the name of an image"
+    if "://" in reference:
+        return "an image is named without a scheme; remove what stands up to ://"
+    rest, at, digest = reference.partition("@")
+    path, tag = _tagged(rest)
+    if at and not _DIGEST.fullmatch(digest):
+        return "what follows the @ is not a digest; write sha256: and 64 hexadecimal digits"
+    if tag is not None and not _TAG.fullmatch(tag):
+        return "what follows the last : is not a tag; use letters, digits, _ . and -"
+    return _wrong_name(path)
+
+
+def _wrong_name(path: str) -> str:
+    """Judge the name of an image with its registry, without tag and digest."""
+    first, slash, others = path.partition("/")
+    if slash and (first == "localhost" or "." in first or ":" in first or first.lower() != first):
+        if not _IMAGE_DOMAIN.fullmatch(first):
+            return "what stands before the first / is not the address of a registry"
+        path = others
+    if path.lower() != path:
+        return "the name of a repository has capital letters; write it in small letters"
+    if len(path) > _LONGEST_IMAGE or not all(_COMPONENT.fullmatch(each) for each in path.split("/")):
+        return "the name of a repository may have only small letters, digits and single separators . _ - /"
+    return ""
+
+
+def _tagged(text: str) -> tuple[str, str | None]:
+    """Divide a reference without its digest into name and tag; the port of a registry is followed by a /."""
+    name, colon, tag = text.rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (text, None)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.strategies.checks import image_references
+from muster.strategies.checks import startups
 from muster.strategies.documents.findings import Severity
 from muster.strategies.launches import endless
 from tests.frameworks.builders import found, jobset, replicated_job
@@ -29,7 +29,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
     ],
 )
 def test_a_text_that_is_no_reference_of_an_image_is_told(image):
-    assert image_references.wrong(image)
+    assert startups.wrong_image(image)
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_a_text_that_is_no_reference_of_an_image_is_told(image):
     ],
 )
 def test_a_reference_of_an_image_is_right(image):
-    assert image_references.wrong(image) == ""
+    assert startups.wrong_image(image) == ""
 
 
 @given(st.text(st.sampled_from("aZ09._-/:@[]$ ")))
 def test_no_text_is_too_odd_to_be_judged(text):
-    assert isinstance(image_references.wrong(text), str)
+    assert isinstance(startups.wrong_image(text), str)
 
 
 NO_POD = {
