@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.strategies.checks import checkpoints, claim_checks, patch_checks, plugin_checks
+from muster.strategies.checks import claim_checks, patch_checks, plugin_checks, volume_checks
 from muster.strategies.checks.pod_checks import check_pods
 from muster.strategies.documents import names, trainjobs
 from muster.strategies.documents.findings import Finding, error, warning
@@ -40,7 +40,7 @@ def check_job(subject: Job) -> Iterator[Finding]:
     yield from untold.check(subject)
     yield from claim_checks.check_claims(subject)
     yield from check_pods(subject)
-    yield from checkpoints.check(subject)
+    yield from volume_checks.check_outputs(subject)
     if subject.container is not None and subject.owner is None:
         nodes = max(topologies.read_topology(subject).nodes, 1)
         yield from coordinators.validate(subject, nodes)
