@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from muster.strategies.checks import amounts, fields, jobset_policies, node_fits, startups, volume_checks
+from muster.strategies.checks import amounts, fields, jobset_policies, role_checks, startups, volume_checks
 from muster.strategies.documents import names, paths
 from muster.strategies.documents.findings import Finding, Severity, error
 from muster.strategies.documents.model import Container, PodSpec, Trainer
@@ -51,7 +51,7 @@ def _of_template(job: Job, template: Template) -> Iterator[Finding]:
         own = job.trainer if mine and inside[0] == "containers" else Trainer()
         yield from _of_container(job, template, inside, startups.Start(template.pod, container, own))
     every = itertools.chain(
-        _claims(template), _of_pod(job, template), node_fits.faults(job, template), fields.faults(job, template)
+        _claims(template), _of_pod(job, template), role_checks.faults(job, template), fields.faults(job, template)
     )
     for inside, value, message, rule, severity in every:
         yield placed(job, Finding(severity, template.field(*inside), value, message, rule))
