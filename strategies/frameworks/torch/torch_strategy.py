@@ -17,7 +17,6 @@ from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import (
     capabilities,
     counts,
-    host_ports,
     meetings,
     members,
     networks,
@@ -67,7 +66,7 @@ class TorchFamily:
         yield from trainer_sections.check_slices(job, self.framework)
         yield from meetings.check_meetings(job)
         yield from networks.check(job)
-        yield from host_ports.check(job)
+        yield from networks.check_ports(job)
         yield from pod_endings.check(job)
         yield from variables.check(job)
         yield from capabilities.check(job)
