@@ -3,21 +3,36 @@
 The kubelet sees the status of the container's first process alone. Where a shell loses the status of the launch, the
 pod succeeds although the training failed, and no policy of Job, JobSet or Trainer starts it again. A pipe into `tee` is
 so common that it is a note.
+
+Restarts: one pod that starts again alone, while the others of its training wait for the one that has gone.
+
+The kubelet starts a container again (restartPolicy: OnFailure), or the Job another pod (backoffLimit,
+backoffLimitPerIndex, a podFailurePolicy that ignores a disruption), and only JobSet's failurePolicy starts all of them
+again (jobset `pkg/controllers/failure_policy.go`; kubernetes `pkg/controller/job`). A static rendezvous
+takes no member in later; torchrun's own store does, where the launch may restart its workers. JobSet makes
+restartPolicy OnFailure, and a Job allows 6 restarts, where nobody says otherwise: that is so of almost every job, so
+only what is written is noted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from muster.strategies.documents import paths, pods
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.documents.model import ExitCodes
+from muster.strategies.documents.paths import Path
+from muster.strategies.documents.quantities import whole
+from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import endless, quotes, sites
+from muster.strategies.launches import endless, quotes, ranks, rendezvous, sites, topologies
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
 from muster.strategies.shell import Loss
 
-__all__ = ["check"]
+__all__ = ["check", "check_restarts"]
+
 
 _RULE = "core/lost-status"
 _MESSAGES = {
@@ -84,3 +99,72 @@ def _endless(job: Job, site: Site) -> Iterator[Finding]:
 
 
 _TRAINING = frozenset(Launcher) - {Launcher.VLLM, Launcher.RAY, Launcher.NONE, Launcher.OTHER, Launcher.SHELL}
+
+
+_TOGETHER = frozenset(
+    {Launcher.TORCHRUN, Launcher.TUNE, Launcher.ACCELERATE, Launcher.TRL, Launcher.COMPOSER, Launcher.FABRIC}
+    | {Launcher.PYTHON, Launcher.DEEPSPEED}
+)
+"""Launchers of which each node starts its own; of the others one pod starts the processes of all."""
+_Restart = tuple[Path, int | str, str]
+
+
+def check_restarts(job: Job) -> Iterator[Finding]:
+    """Note the first place where a job asks that one of its pods starts again without the others."""
+    nodes = topologies.pods_of(job)
+    for view in job.views if job.owner is None and not job.part and nodes > 1 else ():
+        site, place = sites.find_site(view), view.container
+        launch = site.reading.training if site is not None else None
+        if site is None or place is None or launch is None or launch.launcher not in _TOGETHER:
+            continue
+        if _is_alone(place, launch) or _takes_back(view, site, launch):
+            continue
+        document, around = templates.find_spec(job)
+        for inside, value, what in _restarts(place):
+            cure = "FailJob" if value == "Ignore" else "restartPolicy: Never and backoffLimit: 0"
+            message = (
+                f"{what} starts again alone, and the rest of the {nodes} nodes wait in a rendezvous that admits no "
+                f"member later, so the training stands still until all have ended; set {cure} there, and "
+                f"{'.'.join(around)}.failurePolicy.maxRestarts, which starts all pods again"
+            )
+            found = note(paths.field(document, (*place.job_path, *inside)), value, message, rule="core/restart-alone")
+            yield templates.placed(job, found)
+            return
+
+
+def _is_alone(place: pods.Place, launch: Launch) -> bool:
+    return "standalone" in launch.values or launch.values.get("nnodes") == "1" or ranks.is_a_sweep(place, launch)
+
+
+def _takes_back(job: Job, site: sites.Site, launch: Launch) -> bool:
+    """Whether the nodes that are left form the group anew when one of them comes back."""
+    values = site.values
+    if rendezvous.choose(job, launch).kind != "c10d" and _setting(launch, values, "rdzv_backend") in ("", "static"):
+        return False
+    low, colon, high = _setting(launch, values, "nnodes").partition(":")
+    return bool(whole(_setting(launch, values, "max_restarts"))) or bool(colon and low != high)
+
+
+def _setting(launch: Launch, values: Mapping[str, str | None], option: str) -> str:
+    return launch.values.get(option) or values.get(f"PET_{option.upper()}") or ""
+
+
+def _restarts(place: pods.Place) -> Iterator[_Restart]:
+    """Yield where a replicated job writes that one pod starts again: place inside it, value, and what starts again."""
+    spec, inside = place.job.template.spec, ("template", "spec")
+    limit, limit_of_one, rules = spec.backoff_limit, spec.backoff_limit_per_index, spec.pod_failure_policy.rules
+    ends = any(each.action == "FailJob" and _is_every_failure(each.on_exit_codes) for each in rules)
+    if place.pod.restart_policy == "OnFailure" and limit != 0:
+        yield (*inside, "template", "spec", "restartPolicy"), "OnFailure", "a container that fails"
+    elif limit_of_one is not None and not (limit_of_one == 0 and spec.max_failed_indexes == 0):
+        yield (*inside, "backoffLimitPerIndex"), limit_of_one, "the pod of one index"
+    elif limit and limit > 0 and not ends:
+        yield (*inside, "backoffLimit"), limit, "a pod that fails"
+    for index, rule in enumerate(rules):
+        if rule.action == "Ignore":
+            yield (*inside, "podFailurePolicy", "rules", index, "action"), "Ignore", "a pod that this rule meets"
+
+
+def _is_every_failure(codes: ExitCodes | None) -> bool:
+    """Whether a rule meets each container that fails."""
+    return codes is not None and codes.operator == "NotIn" and codes.values in ((), (0,))

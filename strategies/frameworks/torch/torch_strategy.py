@@ -23,7 +23,6 @@ from muster.strategies.launches import (
     pod_endings,
     quotes,
     rendezvous,
-    restarts,
     shared_memory,
     sites,
     topologies,
@@ -71,7 +70,7 @@ class TorchFamily:
         yield from variables.check(job)
         yield from capabilities.check(job)
         yield from shared_memory.check(job)
-        yield from restarts.check(job)
+        yield from pod_endings.check_restarts(job)
 
 
 class TorchStrategy(TorchFamily):
