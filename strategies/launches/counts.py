@@ -13,7 +13,6 @@ from muster.strategies.documents import model, names, quantities
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import (
-    launcher_settings,
     launches,
     quotes,
     ranks,
@@ -132,7 +131,7 @@ def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
         yield report(
             site.locate_option(world.launch, option.lstrip("-")), beginning(option, 80), message, rule="core/option"
         )
-    for option, value, message in launcher_settings.refused(world.launch):
+    for option, value, message in variables.refused_settings(world.launch):
         sure = ours or world.launch.launcher is not Launcher.ACCELERATE  # those of torchrun are the same for years
         report = error if world.launch.certain and sure else warning
         shown = beginning(f"--{option} {value}", 80)
