@@ -4,6 +4,8 @@ A strategy rewrites only the bare launch of a site (`Site.launch`). What it says
 
 A plain program of Python that runs beside a launcher prepares something or looks at the result, and is not a launch of
 its own: it is in `Reading.beside`. Where only such programs run, the last one is the launch.
+
+Programs: which of those that a shell runs prepare a training, and which launch it.
 """
 
 from __future__ import annotations
@@ -20,12 +22,23 @@ from msgspec.structs import replace
 from muster.strategies import shell
 from muster.strategies.launches import launches, quotes, spawns, wrappers
 from muster.strategies.launches.accelerate_files import DEFAULT_PLACE
-from muster.strategies.launches.launched_programs import is_preparation, is_training, runs_nothing
-from muster.strategies.launches.launches import SHELLS, Launch, Launcher
+from muster.strategies.launches.launches import SHELLS, Launch, Launcher, program
 from muster.strategies.launches.options import split, table
-from muster.strategies.shell import BEHIND, Allowance, Choice, Command, Invocation, Loose, Loss, Scope, invoked
+from muster.strategies.shell import (
+    BEHIND,
+    PROGRAMS,
+    Allowance,
+    Choice,
+    Command,
+    Invocation,
+    Loose,
+    Loss,
+    Scope,
+    invoked,
+)
 
-__all__ = ["FILES", "Reading", "read"]
+__all__ = ["FILES", "Reading", "is_preparation", "is_training", "read", "runs_nothing"]
+
 
 _MAX_CACHED = 16 * 1024
 _MAX_CACHED_LONG = 64 * 1024
@@ -453,3 +466,41 @@ def _unknown(word: str) -> str:
     if "$" in word:
         return f"the program {quotes.variable(word)} is known only in the pod"
     return f"the program {quotes.program(word)} is not one that Muster reads"
+
+
+_SAYING = frozenset({"-V", "-VV", "--version", "-h", "--help"})
+_SERVERS = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
+
+
+def is_preparation(words: Sequence[str]) -> bool:
+    """Tell whether a program neither trains nor starts another that does."""
+    name = program(words[0])
+    return name in PROGRAMS["preparing"] and not (name == "find" and any(word.startswith("-exec") for word in words))
+
+
+def runs_nothing(launch: Launch) -> bool:
+    """Tell whether a launcher or Python is called only to install, to configure or to say something."""
+    asked = {"help", "version"} & set(launch.values)
+    if launch.launcher is Launcher.PYTHON:
+        if launch.module:
+            return launch.target in PROGRAMS["preparing_modules"]
+        return not launch.target and bool(_SAYING & set(launch.head[1:]))
+    if launch.launcher in (Launcher.ACCELERATE, Launcher.TUNE, Launcher.FABRIC):
+        return not is_training(launch)
+    if launch.launcher in (Launcher.TRL, Launcher.VLLM):
+        return launch.target in ("", "env", "collect-env")
+    return bool(asked) and not launch.target
+
+
+def is_training(launch: Launch) -> bool:
+    """Tell whether a launch is made by a launcher, rather than a program that somebody may run by the way."""
+    head = launch.head
+    trains = {
+        Launcher.PYTHON: launch.module and launch.target in _SERVERS,
+        Launcher.TUNE: "run" in head,
+        Launcher.FABRIC: "run" in head,
+        Launcher.ACCELERATE: head[-1].endswith("launch") and launch.target != "launch",
+        Launcher.VLLM: launch.target == "serve",
+        Launcher.RAY: "submit" in head,
+    }
+    return trains.get(launch.launcher, True)
