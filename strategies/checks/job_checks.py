@@ -15,7 +15,7 @@ from muster.strategies.documents import names, trainjobs
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import coordinators, slots, topologies, untold
+from muster.strategies.launches import coordinators, slots, topologies, written
 from muster.strategies.trainer import ml_policies
 
 __all__ = ["check_job"]
@@ -37,7 +37,7 @@ def check_job(subject: Job) -> Iterator[Finding]:
         if subject.runtime is not None and not subject.runtime.is_torch:
             yield from slots.check(subject)
         yield from plugin_checks.check(subject)
-    yield from untold.check(subject)
+    yield from written.check(subject)
     yield from claim_checks.check_claims(subject)
     yield from check_pods(subject)
     yield from volume_checks.check_outputs(subject)
