@@ -9,7 +9,7 @@ from muster.strategies import upstream
 from muster.strategies.documents.model import EnvVar
 from muster.strategies.frameworks.trl import parsing
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
-from muster.strategies.frameworks.trl.training_settings import TrainingSettings
+from muster.strategies.frameworks.trl.validation import TrainingSettings
 from muster.strategies.launches.sites import Site
 from muster.strategies.rules import judge, load
 
