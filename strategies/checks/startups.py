@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from muster.strategies import shell
-from muster.strategies.documents import mounts
+from muster.strategies.documents import pods
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.model import (
     Container,
@@ -101,8 +101,8 @@ class Start(NamedTuple):
     def volume(self, path: str) -> Volume:
         """Return the volume that holds a path; one without a source where none does."""
         is_path = path.startswith("/") and len(path) <= _LONGEST
-        mount = mounts.holding(path, self.container.volume_mounts) if is_path else None
-        return Volume() if mount is None else mounts.volume(mount, self.pod.volumes)
+        mount = pods.holding(path, self.container.volume_mounts) if is_path else None
+        return Volume() if mount is None else pods.volume(mount, self.pod.volumes)
 
 
 def faults(start: Start) -> Iterator[Fault]:
@@ -265,7 +265,7 @@ def _read_only(start: Start, argv: Sequence[str]) -> str:
     if any(each is None or "$" in each for each in named) or logs == "/dev/null":
         return ""
     folder = container.working_dir
-    writable = [each for each in container.volume_mounts if not mounts.why_fixed(each, start.pod.volumes)]
+    writable = [each for each in container.volume_mounts if not pods.why_fixed(each, start.pod.volumes)]
     folders = [*filter(None, named[1:]), *_FOLDERS, *([folder] if folder else [])]
     if logs:
         folders = [posixpath.join(folder, logs)]
@@ -298,7 +298,7 @@ def _variable(launch: Launch, env: Sequence[EnvVar], name: str) -> str | None:
 
 def _may_write(folder: str, container: Container, writable: Sequence[VolumeMount]) -> bool:
     """Whether a folder is on a volume that can be written; one that is relative to the image's may be."""
-    found = mounts.holding(posixpath.normpath(folder), container.volume_mounts)
+    found = pods.holding(posixpath.normpath(folder), container.volume_mounts)
     return not folder.startswith("/") or any(found is each for each in writable)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import mounts, names, paths, quantities
+from muster.strategies.documents import names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.model import ClaimTemplate, EmptyDir, JobSetSpec, PodSpec, Storage, Volume
 from muster.strategies.documents.paths import Path
@@ -281,8 +281,8 @@ def why(job: Job, settings: Mapping[str, Any]) -> str:
         return ""
     path = posixpath.normpath(posixpath.join(place.container.working_dir, folder))
     template = find_template(job, place.job_path)
-    mount = mounts.holding(path, place.container.volume_mounts) if path.startswith("/") else None
-    if mount is None or template is None or not mounts.is_shared(mount, _volumes(job, template.pod)):
+    mount = pods.holding(path, place.container.volume_mounts) if path.startswith("/") else None
+    if mount is None or template is None or not pods.is_shared(mount, _volumes(job, template.pod)):
         return ""
     return (
         f"a process of each of the {nodes} nodes writes the same files into the volume at {mount.mount_path}, which "

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.strategies.documents import mounts
+from muster.strategies.documents import pods
 from muster.strategies.documents.findings import Finding, Severity, beginning, error, warning
 from muster.strategies.documents.quantities import whole
 from muster.strategies.frameworks.trl import conflicts, flags, parsing
@@ -158,7 +158,7 @@ def check_output(job: Job, folder: object, field: str) -> Iterator[Finding]:
     path = posixpath.normpath(posixpath.join(container.working_dir, folder))
     if not path.startswith("/"):
         return
-    mount = mounts.holding(path, job.container.container.volume_mounts)
+    mount = pods.holding(path, job.container.container.volume_mounts)
     shown = f"--output_dir {folder}"
     if mount is None:
         message = ""
@@ -166,14 +166,14 @@ def check_output(job: Job, folder: object, field: str) -> Iterator[Finding]:
             message = (
                 "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
             )
-        elif mounts.holds("/root", path) and (job.container.user or 0) > 0:
+        elif pods.holds("/root", path) and (job.container.user or 0) > 0:
             message = (
                 "the home of root is closed to the user as whom the container runs; mount a volume, and write there"
             )
         if message:
             yield warning(field, shown, message, rule="trl/output")
         return
-    why = mounts.why_fixed(mount, job.container.pod.volumes)
+    why = pods.why_fixed(mount, job.container.pod.volumes)
     if why:
         message = f"the volume at {mount.mount_path} {why}, and TRL cannot save there; use a volume that can be written"
         yield error(field, shown, message, rule="trl/output")
