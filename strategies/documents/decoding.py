@@ -3,6 +3,8 @@
 The API server has checked an admitted object against its CRD only after the mutating webhooks, and nobody has checked a
 file. Null counts as missing, as in Kubernetes. Members that Muster does not read may be anything, and so may the labels
 of a runtime, which is of use all the same.
+
+Members of documents whose shape nobody checked: what has another type than the reader wants counts as missing.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from muster.strategies.documents import model, paths
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
 
-__all__ = ["Decoded", "check", "decode", "read"]
+__all__ = ["Decoded", "check", "decode", "items", "mapping", "mappings", "member", "read", "sequence"]
+
 
 _Kind = TypeVar("_Kind")
 _MOST = 50  # each misfit costs one more pass over the document
@@ -149,3 +152,31 @@ def _without(node: Any, path: Path, empty: Any, *, drops: bool) -> Any:
     else:
         copy[path[0]] = empty
     return copy
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object; an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> list[Any]:
+    """Return a list; an empty one in place of anything else."""
+    return value if isinstance(value, list) else []
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of a list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def member(document: Any, *names: str) -> Mapping[str, Any]:
+    """Return the object inside others; an empty one where it, or one around it, is missing or something else."""
+    found = document
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def items(document: Any, name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list of an object."""
+    return mappings(document.get(name)) if isinstance(document, dict) else []

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import loose, paths
+from muster.strategies.documents import decoding, paths
 from muster.strategies.documents.paths import Path
 
 __all__ = ["META", "OLDER", "OVERRIDES", "PATCHES", "Entry", "entries", "of_pods", "patches", "spelled"]
@@ -71,10 +71,10 @@ def spelled(trainjob: Mapping[str, Any], member: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     pods = []
     for entry in every:
-        meta = loose.member(entry.patch, "trainingRuntimeSpec", "template", "metadata")
+        meta = decoding.member(entry.patch, "trainingRuntimeSpec", "template", "metadata")
         found |= {name: value for name, value in meta.items() if name in META}
-        for job in loose.sequence(paths.lookup(entry.patch, _JOBS)):
-            pod = loose.member(job, *_POD)
+        for job in decoding.sequence(paths.lookup(entry.patch, _JOBS)):
+            pod = decoding.member(job, *_POD)
             target = {"targetJobs": [{"name": job.get("name")}]}
             pods.append({**target, **((pod.get("spec") or {}) if member == OVERRIDES[0] else pod)})
     return {**found, member: pods} if pods else found
@@ -87,8 +87,8 @@ def _older(spec: Mapping[str, Any]) -> Iterator[Entry]:
         number = 1
         yield Entry({"manager": _MANAGER, "trainingRuntimeSpec": {"template": {"metadata": meta}}}, ("spec",))
     for member in OVERRIDES:
-        for index, each in enumerate(loose.sequence(spec.get(member))):
-            names = [name for job in loose.items(each, "targetJobs") if isinstance(name := job.get("name"), str)]
+        for index, each in enumerate(decoding.sequence(spec.get(member))):
+            names = [name for job in decoding.items(each, "targetJobs") if isinstance(name := job.get("name"), str)]
             pod = {name: value for name, value in each.items() if name != "targetJobs"} if names else {}
             number += 1
             pods = dict.fromkeys(names, {"spec": pod} if member == OVERRIDES[0] else pod)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from muster.strategies.documents import decoding, loose, names
+from muster.strategies.documents import decoding, names
 from muster.strategies.documents.model import RuntimeRef
 
 __all__ = ["RUNTIME_KINDS", "is_supported", "runtime_ref", "trainer"]
@@ -28,8 +28,8 @@ def is_supported(trainjob: Mapping[str, Any]) -> bool:
 
 def trainer(trainjob: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return `spec.trainer` as the document holds it, empty when it is missing."""
-    return loose.member(trainjob, "spec", "trainer")
+    return decoding.member(trainjob, "spec", "trainer")
 
 
 def _ref(trainjob: Mapping[str, Any]) -> RuntimeRef:
-    return decoding.read(loose.member(trainjob, "spec", "runtimeRef"), RuntimeRef)
+    return decoding.read(decoding.member(trainjob, "spec", "runtimeRef"), RuntimeRef)

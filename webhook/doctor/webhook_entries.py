@@ -15,7 +15,7 @@ from typing import Any
 from urllib import parse
 
 from muster.certs import chains, errors, expiries, pems, probes
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity, error, ok, unknown, warning
 from muster.webhook.doctor.expected_state import KINDS
 from muster.webhook.doctor.live_installation import Document, Installation, Need, Options

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from muster.strategies.documents import paths
-from muster.strategies.documents.loose import items, mapping, member
+from muster.strategies.documents.decoding import items, mapping, member
 from muster.webhook import configs, kubeyaml
 from muster.webhook.admission.policies import Mode
 from muster.webhook.doctor import webhook_entries
