@@ -14,7 +14,7 @@ from msgspec import Struct, field, structs
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import decoding, model, pods, trainjobs
 from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.jobs import askings, parts, programs
+from muster.strategies.jobs import askings, containers, parts
 from muster.strategies.jobs.memories import once, once_for_all, once_for_part
 from muster.strategies.jobs.parts import Parts
 from muster.strategies.platform.placements import Role
@@ -79,7 +79,7 @@ class Job(Struct, frozen=True, eq=False):
     supply: Supply = NOTHING
     roles: Mapping[str, Role] = field(default_factory=dict)
     runtime_open: bool = False
-    identify: programs.Identify = programs.unknown
+    identify: containers.Identify = containers.unknown
     part: int = 0
     memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
 

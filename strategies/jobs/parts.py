@@ -17,7 +17,7 @@ from msgspec import Struct
 from muster.strategies.documents import decoding, model, names, paths
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import askings, containers
-from muster.strategies.jobs.programs import Identify, Kind, Program
+from muster.strategies.jobs.containers import Identify, Kind, Program
 
 __all__ = ["Parts", "beside", "find", "is_apart"]
 

@@ -17,7 +17,7 @@ from muster.strategies.documents import decoding, model, names, paths
 from muster.strategies.documents.findings import Finding, quoted
 from muster.strategies.documents.paths import Absent, Path
 from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.jobs import containers, programs
+from muster.strategies.jobs import containers
 from muster.strategies.jobs.jobs import Job, once_for_all
 from muster.strategies.trainer import resources, runtime_patches
 
@@ -41,7 +41,7 @@ class Template(Struct, frozen=True, dict=True):
     document: Mapping[str, Any]
     raw: Mapping[str, Any]
     path: Path
-    identify: programs.Identify = programs.unknown
+    identify: containers.Identify = containers.unknown
     trainjob: Mapping[str, Any] | None = None
     runtime: Runtime | None = None
 

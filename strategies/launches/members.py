@@ -14,8 +14,8 @@ from muster.strategies.documents import names, paths, pods
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.documents.model import Container
 from muster.strategies.jobs import containers, parts
+from muster.strategies.jobs.containers import Kind
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.jobs.programs import Kind
 from muster.strategies.launches import addresses, endless, quotes, readings, sites, topologies
 from muster.strategies.launches.launches import Launcher
 

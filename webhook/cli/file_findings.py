@@ -21,7 +21,7 @@ from msgspec import structs
 from muster.strategies.documents import decoding, model, names, paths, pods, trainjobs
 from muster.strategies.documents.findings import Finding, note, warning
 from muster.strategies.jobs import containers, parts
-from muster.strategies.jobs.programs import Kind
+from muster.strategies.jobs.containers import Kind
 from muster.strategies.launches import program_kinds
 from muster.strategies.launches.launches import Launcher
 from muster.webhook.admission.decisions import Decision
