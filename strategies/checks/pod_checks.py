@@ -10,6 +10,11 @@ ExtractFieldPathAsString). Only names in the domains of the Job controller and o
 to pods is known (`api/batch/v1/types.go`; jobset `pkg/controllers/jobset_controller.go` labelAndAnnotateObject,
 `api/jobset/v1alpha2/jobset_types.go`). No ConfigMap, Secret or claim has a name that its own validation refuses
 (kubernetes `pkg/apis/core/validation/validation.go` ValidateConfigMapName).
+
+Amounts: devices of a container that no pod ever gets, and memory in which nothing starts.
+
+What an API server says itself of other resources is not repeated. Source: kubernetes
+`pkg/apis/core/validation/validation.go` validateResourceRequirements and validateContainerResourceName.
 """
 
 from __future__ import annotations
@@ -17,18 +22,31 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
-from muster.strategies.checks import amounts, jobset_policies, role_checks, startups, volume_checks
-from muster.strategies.documents import labels, names, paths
+from msgspec import Struct
+
+from muster.strategies.checks import jobset_policies, role_checks, startups, volume_checks
+from muster.strategies.documents import labels, names, paths, quantities
 from muster.strategies.documents.findings import Finding, Severity, error
-from muster.strategies.documents.model import Container, EnvVar, EnvVarSource, PodSpec, Trainer, Volume
+from muster.strategies.documents.model import (
+    Amounts,
+    Container,
+    EnvVar,
+    EnvVarSource,
+    PodSpec,
+    Resources,
+    Trainer,
+    Volume,
+)
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, list_templates, placed
 from muster.strategies.launches import endless
+from muster.strategies.platform import devices
 
-__all__ = ["Fault", "check_pods", "faults", "unnamed"]
+__all__ = ["Fault", "Problem", "check_amounts", "check_pods", "faults", "unnamed"]
 
 
 _MOST = 50  # an object may have a hundred thousand names, and nobody reads more of them
@@ -56,7 +74,7 @@ def _found(job: Job) -> Iterator[Finding]:
 def _of_template(job: Job, template: Template) -> Iterator[Finding]:
     for inside, container in template.containers:
         mine = _is_mine(job, template) and container.name == names.CONTAINER_NODE
-        for problem in amounts.check(container.resources):
+        for problem in check_amounts(container.resources):
             yield _of_resources(job, template, inside, problem, is_mine=mine)
         own = job.trainer if mine and inside[0] == "containers" else Trainer()
         yield from _of_container(job, template, inside, startups.Start(template.pod, container, own))
@@ -112,7 +130,7 @@ def _claims(template: Template) -> Iterator[_Fault]:
                 yield place, use.name, message, "core/claim-name", Severity.ERROR
 
 
-def _of_resources(job: Job, template: Template, inside: Path, problem: amounts.Problem, *, is_mine: bool) -> Finding:
+def _of_resources(job: Job, template: Template, inside: Path, problem: Problem, *, is_mine: bool) -> Finding:
     """Return the finding about an amount: at `resourcesPerNode` where the TrainJob wrote that amount."""
     own = job.trainer.resources_per_node if is_mine else None
     if own is not None:
@@ -233,3 +251,94 @@ def _near(key: str) -> str:
     """Return what may be meant: the key of the same name in the right domain, else the index of the pod."""
     name = key.partition("/")[2]
     return next((each for each in sorted(_GIVEN) if each.endswith(f"/{name}")), f"{_BATCH}job-completion-index")
+
+
+_OF_KUBERNETES = ("cpu", "memory", "ephemeral-storage")
+_LEAST = 2**20  # bytes; the C library alone takes more
+_REFUSED = "so the API server refuses every pod"
+_PERCENT = 100
+
+
+class Problem(Struct, frozen=True):
+    """One problem of one container.
+
+    Attributes:
+        severity: whether the pod can never be created.
+        path: the place inside `resources`, such as `("limits", "nvidia.com/gpu")`.
+        value: the amount there.
+        message: what is wrong and what to do.
+        rule: id of the rule.
+    """
+
+    severity: Severity
+    path: tuple[str, ...]
+    value: Any
+    message: str
+    rule: str
+
+
+def check_amounts(resources: Resources) -> Iterator[Problem]:
+    """Check the resources of one container, as the pod gets them; an amount that is not a quantity is left out."""
+    limits, requests = resources.limits, resources.requests
+    for name in {**limits, **requests}:
+        where, written = (("limits", name), limits[name]) if name in limits else (("requests", name), requests[name])
+        amount = _read(written)
+        if "/" not in name and name not in _OF_KUBERNETES and not name.startswith("hugepages-"):
+            near = next((known for known in ("nvidia.com/gpu", "amd.com/gpu") if known.endswith(f"/{name}")), "")
+            hint = f", such as {near}" if near else ""
+            message = f"is neither cpu, memory, ephemeral-storage nor hugepages, and has no vendor's domain{hint}"
+            yield Problem(Severity.ERROR, where, written, f"{message}, {_REFUSED}", "core/resource-name")
+        elif "/" in name and "kubernetes.io/" not in name:
+            yield from _of_devices(name, limits, requests)
+        elif name in _OF_KUBERNETES[1:] and name in limits and 0 < (amount or 0) < _LEAST:
+            message = f"is {float(amount or 0):g} bytes, in which no process starts; write the unit, such as 64Gi"
+            yield Problem(Severity.ERROR, where, written, message, "core/amount")
+    yield from _wishes(resources)
+
+
+def _of_devices(name: str, limits: Amounts, requests: Amounts) -> Iterator[Problem]:
+    """Judge the amount of a device, of which request and limit are the same."""
+    part, written = ("limits", limits[name]) if name in limits else ("requests", requests[name])
+    amount, wrong = _read(written), ""
+    if amount is None:
+        return
+    if amount.denominator != 1 or amount < 0:
+        wrong = f"is not a whole number, and devices cannot be divided this way, {_REFUSED}; ask for 1 or more"
+    elif name in devices.PERCENTAGES and amount > _PERCENT and amount % _PERCENT:
+        wrong = f"counts percent of one device, so the scheduler takes only less than {_PERCENT}, or whole multiples"
+    if wrong:
+        yield Problem(Severity.ERROR, (part, name), written, wrong, "core/amount")
+    if name not in limits:
+        message = f"has no limit, which a resource of this kind needs, {_REFUSED}; write the same amount in limits"
+        yield Problem(Severity.ERROR, (part, name), written, message, "core/limit")
+    elif name in requests and _read(requests[name]) not in (None, amount):
+        message = f"differs from the limit of {written}, {_REFUSED}; write the same amount in both"
+        yield Problem(Severity.ERROR, ("requests", name), requests[name], message, "core/limit")
+
+
+def _read(amount: float | str) -> Fraction | None:
+    try:
+        return Fraction(quantities.exact(amount))
+    except ValueError:
+        return None  # the API server says so at once
+
+
+def _wishes(resources: Resources) -> Iterator[Problem]:
+    """Warn about what is accepted and that hardly any node can give."""
+    for name, amount in resources.limits.items():
+        near = devices.misspelt(name)
+        if near:
+            message = f"no device plugin is known to offer this, and the pods would wait for ever; {near} may be meant"
+            yield Problem(Severity.WARNING, ("limits", name), amount, message, "core/unknown-device")
+        elif devices.is_replica(name) and quantities.count(amount) > 1:
+            message = "replicas of a shared GPU may all be the same GPU, and NCCL refuses two ranks on one; ask for 1"
+            yield Problem(Severity.WARNING, ("limits", name), amount, message, "core/shared-device")
+    if sum("/" in name for name in resources.limits) < 2:
+        return
+    makers = devices.makers(resources)
+    if len(makers) > 1:
+        message = (
+            f"the pod gets devices of {' and '.join(makers)}, and hardly any node has both; ask for those of one "
+            "vendor (Trainer adds resourcesPerNode to the resources of the runtime)"
+        )
+        yield Problem(Severity.WARNING, ("limits",), None, message, "core/two-vendors")
