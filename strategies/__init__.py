@@ -19,7 +19,7 @@ The names below are the whole public face for authors of strategies. Everything 
 from __future__ import annotations
 
 from muster.strategies.changes.changes import Change, Changes
-from muster.strategies.claims.additions import enforce as enforce_claims
+from muster.strategies.claims.plans import enforce as enforce_claims
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks.torch.torch_strategy import TorchFamily, unenforced

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.claims import additions
+from muster.strategies.claims import plans
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections, tune_launches
@@ -50,7 +50,7 @@ class TorchFamily:
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
         """Add the claims that were asked for; the process count above already follows them."""
-        additions.enforce(job, changes, self.framework)
+        plans.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the runtime against its label, and the launch against pods, devices and the rendezvous."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.claims import additions
+from muster.strategies.claims import plans
 from muster.strategies.documents import model, names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.frameworks.authors import Authors
@@ -101,7 +101,7 @@ class VLLMStrategy:
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
         """Add the claims that were asked for; tensor parallelism above already follows them."""
-        additions.enforce(job, changes, self.framework)
+        plans.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the features, the flags, the model, the probes, and the parallel sizes against the devices."""
