@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from muster.webhook.cli.problems import UNREADABLE, one_line
 
 if TYPE_CHECKING:
-    from muster.strategies.documents.trainer_versions import Version
+    from muster.strategies.documents.runtimes import Version
 
 __all__ = ["meant", "parser", "table", "trainer"]
 
@@ -160,7 +160,7 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 def trainer(text: str) -> Version:
     """Return a version of Trainer; a patch release counts as its minor one."""
-    from muster.strategies.documents.trainer_versions import VERSIONS  # noqa: PLC0415  # only `--trainer` needs it
+    from muster.strategies.documents.runtimes import VERSIONS  # noqa: PLC0415  # only `--trainer` needs it
 
     minor = re.sub(r"^v?([0-9]+\.[0-9]+)(\.[0-9]+)?$", r"\1", text)
     if minor not in VERSIONS:

@@ -13,7 +13,7 @@ from typing import Any
 from muster.strategies.documents import overrides, paths
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
-from muster.strategies.documents.trainer_versions import VERSIONS, Version
+from muster.strategies.documents.runtimes import VERSIONS, Version
 from muster.webhook import kubeyaml
 from muster.webhook.cli.schemas import schema_shapes
 from muster.webhook.cli.schemas.schema_shapes import Kind, Shape
