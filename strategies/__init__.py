@@ -26,8 +26,7 @@ from muster.strategies.frameworks.torch.torch_strategy import TorchFamily, unenf
 from muster.strategies.jobs.jobs import Job, Settings
 from muster.strategies.launches.sites import Site, find_site
 from muster.strategies.launches.topologies import Topology, read_topology
-from muster.strategies.plugins.protocols import FrameworkStrategy
-from muster.strategies.plugins.registry import PluginError, PluginImportError, Registered, Registry
+from muster.strategies.plugins.registry import FrameworkStrategy, PluginError, PluginImportError, Registered, Registry
 
 __all__ = [
     "Change",

@@ -10,8 +10,7 @@ from muster.strategies.frameworks.samplers import sampled_strategy
 from muster.strategies.frameworks.torch import torch_strategy
 from muster.strategies.frameworks.torchtune import torchtune_strategy
 from muster.strategies.frameworks.vllm import vllm_strategy
-from muster.strategies.plugins.protocols import FrameworkStrategy
-from muster.strategies.plugins.registry import Registry
+from muster.strategies.plugins.registry import FrameworkStrategy, Registry
 
 __all__ = ["load"]
 

@@ -4,6 +4,12 @@ In-tree strategies are listed in `frameworks/builtin.py`, out-of-tree ones by an
 `muster.strategies` (a class, or an object with the protocol's members). Two strategies for one framework are an error
 that names both: silently shadowing one would change what runs on a whole cluster. If a plugin raises, the error names
 it and its changes are discarded; the service and the other strategies go on.
+
+The protocol of a strategy.
+
+A framework is supported by one object with this shape. Upstream's proposal has three members (`Name`, `EnforceCommand`,
+`Validate`: kubeflow/trainer#3263); rendezvous and claims are separate here, because they are written on another object
+(the JobSet) and at another time.
 """
 
 from __future__ import annotations
@@ -17,12 +23,48 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from muster.strategies.plugins import old_name
-from muster.strategies.plugins.protocols import FrameworkStrategy
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
-__all__ = ["ENTRY_POINT_GROUP", "PluginError", "PluginImportError", "Registered", "Registry"]
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents.findings import Finding
+from muster.strategies.jobs.jobs import Job
+
+__all__ = ["ENTRY_POINT_GROUP", "FrameworkStrategy", "PluginError", "PluginImportError", "Registered", "Registry"]
+
+
+@runtime_checkable
+class FrameworkStrategy(Protocol):
+    """Makes the jobs of one framework run as meant.
+
+    All methods are pure: they read `job`, record on `changes`, and do no I/O. They are called for a TrainJob and later
+    for the JobSet that Trainer makes from it; only at CREATE, since most of what they touch is immutable afterwards.
+    What an earlier call or the user already enforced must not be changed again. A JobSet whose work is in several
+    replicated jobs is given part by part: `job.container` is that of the part, `job.world` are all that train together.
+
+    Attributes:
+        framework: value of the label `trainer.kubeflow.org/framework` that chooses this strategy.
+        version: version of the strategy's answers; recorded on every object, so that the effect of an upgrade is seen.
+    """
+
+    framework: str
+    version: str
+
+    def enforce_command(self, job: Job, changes: Changes) -> None:
+        """Make the launch start all processes that the job asks for; rewrite only a launch that is understood."""
+
+    def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
+        """Set what all ranks need to meet: env, endpoint, process count."""
+
+    def enforce_claims(self, job: Job, changes: Changes) -> None:
+        """Add the claims that the pods of each replicated job asked for."""
+
+    def validate(self, job: Job) -> Iterable[Finding]:
+        """Return everything that is wrong with the job, as it will be stored."""
+
 
 ENTRY_POINT_GROUP = "muster.strategies"
 IN_TREE = "in-tree"
