@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding, names, overrides, paths
+from muster.strategies.documents import decoding, names, paths, trainjobs
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.model import (
     Container,
@@ -45,7 +45,7 @@ def check(job: Job) -> Iterator[Finding]:
         return
     sources = job.trainjob.spec.initializer
     wanted = {"dataset": sources.dataset, "model": sources.model}
-    every = overrides.entries(job.document)
+    every = trainjobs.entries(job.document)
     if not every and not any(wanted.values()):
         return
     runtime = job.runtime.value if job.runtime.bare is None else decoding.read(job.runtime.bare, Runtime)
@@ -77,7 +77,7 @@ def _manager(place: str, manager: str) -> Iterator[Finding]:
 
 
 def _patched(
-    entry: overrides.Entry, patched: ReplicatedJob, held: Mapping[str, PodSpec], known: dict[str, _Known], kind: str
+    entry: trainjobs.Entry, patched: ReplicatedJob, held: Mapping[str, PodSpec], known: dict[str, _Known], kind: str
 ) -> Iterator[Finding]:
     """Check one replicated job of a patch; `known` gets what it has, the patches before included."""
     name, place = patched.name, paths.field({}, entry.place)
