@@ -19,7 +19,7 @@ from muster.strategies.frameworks.samplers.role_pairs import ENV, OWN_POD, Pair,
 from muster.strategies.frameworks.vllm.serve_view import Circumstances, ServeView
 from muster.strategies.frameworks.vllm.vllm_servers import PORT, Server
 from muster.strategies.rules import UNKNOWN, Value, judge
-from muster.strategies.rules.rule_rows import Rows
+from muster.strategies.rules.relations import Rows
 
 __all__ = ["check"]
 
