@@ -1,7 +1,7 @@
 """The domain: what Muster knows about frameworks, as pure functions over TrainJobs and JobSets.
 
 Nothing in this package does I/O or imports an HTTP, Kubernetes or machine-learning library. To add a framework, read
-`plugins/protocols.py`, then the smallest example (`frameworks/default`) and a full one (`frameworks/trl`); out of tree,
+`plugins/registry.py`, then the smallest example (`frameworks/default`) and a full one (`frameworks/trl`); out of tree,
 start from `examples/`.
 
 The names below are the whole public face for authors of strategies. Everything else may move between releases.

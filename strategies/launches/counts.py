@@ -35,7 +35,7 @@ __all__ = ["check_counts", "compare", "idle"]
 def check_counts(job: Job) -> Iterator[Finding]:
     """Compare every launch of a job that Trainer did not make with the job's pods and devices."""
     if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
-        return  # Trainer sets no PET_* for such a runtime, see `untold`
+        return  # Trainer sets no PET_* for such a runtime, see `written`
     yield from compare(job)
 
 
