@@ -34,8 +34,8 @@ _OWN_ENV = (*_INITIALIZERS.values(), names.CONTAINER_NODE)
 _VOLUME = "initializer"
 _SCHEMES = {"dataset": ("hf", "s3", "cache"), "model": ("hf", "s3")}
 """What Trainer's own initializers fetch (`pkg/initializers/{dataset,model}/__main__.py`)."""
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _LONGEST, _SHOWN = 253, 60
 
 
@@ -70,7 +70,9 @@ def check(job: Job) -> Iterator[Finding]:
 def _manager(place: str, manager: str) -> Iterator[Finding]:
     """Report a manager that is no domain with a path (`validation.IsDomainPrefixedPath`)."""
     domain, slash, rest = manager.partition("/")
-    fits = len(domain) <= _LONGEST and _SUBDOMAIN.fullmatch(domain) is not None and _PATH.search(rest) is not None
+    fits = (
+        len(domain) <= _LONGEST and re.fullmatch(_SUBDOMAIN, domain) is not None and re.search(_PATH, rest) is not None
+    )
     if not slash or not fits:
         message = "has to be a domain and a path, such as example.org/team, or Trainer refuses the job"
         yield error(f"{place}.manager", manager, message, rule="core/patches")

@@ -223,13 +223,13 @@ def _unfilled(container: Container) -> Iterator[tuple[int, str]]:
         return
     known = {entry.name for entry in container.env} | _GIVEN_BY_KUBERNETES
     for index, mount in enumerate(container.volume_mounts):
-        for name in _REFERENCE.findall(mount.sub_path_expr[:_LONGEST]):
+        for name in re.findall(_REFERENCE, mount.sub_path_expr[:_LONGEST]):
             if name not in known and "_SERVICE_" not in name and "_PORT" not in name:
                 yield index, name
 
 
 _GIVEN_BY_KUBERNETES = {"JOB_COMPLETION_INDEX"}  # and what it gives of Services
-_REFERENCE = re.compile(r"(?<!\$)\$\(([A-Za-z_][\w.-]*)\)")
+_REFERENCE = r"(?<!\$)\$\(([A-Za-z_][\w.-]*)\)"
 _LONGEST = 4096
 
 

@@ -58,12 +58,12 @@ _ONE_WORD = (
 _MODE, _EXECUTE, _OTHERS, _GROUP = 0o644, 0o111, 0o004, 0o040
 _LONGEST, _LONGEST_WORD = 4_096, 200  # characters of a path, a first word
 _MOST, _MOST_FILES = 256, 64  # words
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*="
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "umask", "pushd", "eval", "exec", "trap"})
 _PREPARING = frozenset({"pip", "pip3", "apt-get", "apt", "mkdir", "huggingface-cli", "hf", "nvidia-smi"})
 _OPERATORS = frozenset({"&&", "||", "2>&1"})
 """Words that are no value of a flag; `|` or `;` may be one."""
-_DASHES = re.compile(r"[\u2010-\u2015\u2212][-\u2010-\u2015\w]")
+_DASHES = r"[\u2010-\u2015\u2212][-\u2010-\u2015\w]"
 """A word that begins with a dash of a text editor where a flag begins with a hyphen."""
 _OF_ROOT = frozenset({"pytorch/pytorch", "nvidia/cuda", "nvcr.io/nvidia/pytorch", "nvcr.io/nvidia/cuda"})
 _FOLDERS = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108  # compared with mounts, never written
@@ -169,7 +169,7 @@ _Word = tuple[int, str, str, bool]
 def _words_of(argv: Sequence[str], start: Start) -> Iterator[_Word]:
     first = argv[0]
     name = launches.program(first)
-    if _ASSIGNMENT.match(first) or first in _BUILTINS:
+    if re.match(_ASSIGNMENT, first) or first in _BUILTINS:
         what = "is a command of a shell" if first in _BUILTINS else "sets a variable as a shell would"
         message = f"{what}, and a container starts its program without one; write [bash, -c, TEXT]"
         yield 0, message, "core/no-shell", True
@@ -182,7 +182,7 @@ def _words_of(argv: Sequence[str], start: Start) -> Iterator[_Word]:
         yield 0, message, "core/not-executable", True
     if not "".join(argv).isascii():
         message = "begins with a long dash, so no program takes it for a flag; write a hyphen (-)"
-        dashed = (index for index, word in enumerate(argv[:_MOST]) if _DASHES.match(word))
+        dashed = (index for index, word in enumerate(argv[:_MOST]) if re.match(_DASHES, word))
         yield from ((index, message, "core/dash", False) for index in [*dashed][:1])
     if start.container.volume_mounts and name in launches.SHELLS:
         yield from _changed(argv, start)
@@ -305,10 +305,10 @@ def _may_write(folder: str, container: Container, writable: Sequence[VolumeMount
 _LONGEST_IMAGE = 255  # characters of a repository with its domain
 _LONGEST_REFERENCE = 600
 _PLACEHOLDER = frozenset("${}()<>%")
-_COMPONENT = re.compile(r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*")
-_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-_DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,}")
-_IMAGE_DOMAIN = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]+)?|\[[0-9a-fA-F:]+\](?::[0-9]+)?")
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+_DIGEST = r"[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,}"
+_IMAGE_DOMAIN = r"[A-Za-z0-9.-]+(?::[0-9]+)?|\[[0-9a-fA-F:]+\](?::[0-9]+)?"
 
 
 @functools.lru_cache(maxsize=256)  # jobs name the same few images
@@ -322,9 +322,9 @@ def wrong_image(reference: str) -> str:
         return "an image is named without a scheme; remove what stands up to ://"
     rest, at, digest = reference.partition("@")
     path, tag = _tagged(rest)
-    if at and not _DIGEST.fullmatch(digest):
+    if at and not re.fullmatch(_DIGEST, digest):
         return "what follows the @ is not a digest; write sha256: and 64 hexadecimal digits"
-    if tag is not None and not _TAG.fullmatch(tag):
+    if tag is not None and not re.fullmatch(_TAG, tag):
         return "what follows the last : is not a tag; use letters, digits, _ . and -"
     return _wrong_name(path)
 
@@ -333,12 +333,12 @@ def _wrong_name(path: str) -> str:
     """Judge the name of an image with its registry, without tag and digest."""
     first, slash, others = path.partition("/")
     if slash and (first == "localhost" or "." in first or ":" in first or first.lower() != first):
-        if not _IMAGE_DOMAIN.fullmatch(first):
+        if not re.fullmatch(_IMAGE_DOMAIN, first):
             return "what stands before the first / is not the address of a registry"
         path = others
     if path.lower() != path:
         return "the name of a repository has capital letters; write it in small letters"
-    if len(path) > _LONGEST_IMAGE or not all(_COMPONENT.fullmatch(each) for each in path.split("/")):
+    if len(path) > _LONGEST_IMAGE or not all(re.fullmatch(_COMPONENT, each) for each in path.split("/")):
         return "the name of a repository may have only small letters, digits and single separators . _ - /"
     return ""
 

@@ -24,8 +24,8 @@ __all__ = ["Decoded", "check", "decode", "items", "mapping", "mappings", "member
 
 _Kind = TypeVar("_Kind")
 _MOST = 50  # each misfit costs one more pass over the document
-_FAULT = re.compile(r"Expected `(\w+)((?: \| \w+)*)`, got `(\w+)`(?: - at `(.*)`)?", re.DOTALL)
-_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_FAULT = r"Expected `(\w+)((?: \| \w+)*)`, got `(\w+)`(?: - at `(.*)`)?"
+_STEP = r"\.(\w+)|\[(\d+|\.\.\.)\]"
 _WORDS = {
     "amount": "a number or a text",
     "str": "a string",
@@ -90,7 +90,7 @@ def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
         try:
             return Decoded(msgspec.convert(left, wanted), misfits)
         except msgspec.ValidationError as fault:
-            found = _FAULT.fullmatch(str(fault))
+            found = re.fullmatch(_FAULT, str(fault), re.DOTALL)
             if found is None:
                 raise
             expected, told = found[1], found[4] or "$"
@@ -107,7 +107,7 @@ def _place(document: Any, told: str, got: str) -> Path:
     """Return the place that msgspec tells; of a map it tells no member, and the first of the type `got` is meant."""
     path: list[str | int] = []
     node = document
-    for member, index in _STEP.findall(told):
+    for member, index in re.findall(_STEP, told):
         step = member or index
         if step == "...":
             step = next(key for key, value in node.items() if _TYPES[type(value)] == got)

@@ -22,7 +22,7 @@ __all__ = ["Identify", "Kind", "Program", "choose", "holds_devices", "is_aside",
 
 
 _MAIN = frozenset({"trainer", "pytorch", "training", "train", "main", "worker", "leader", "master", "server", "vllm"})
-_SIDECAR = re.compile(
+_SIDECAR = (
     r"proxy|envoy|linkerd|istio|fluent|filebeat|promtail|vector|otel|collector|logger|log-|logs|sidecar|exporter"
     r"|metrics|monitor|vault|gcsfuse|fuse|tensorboard|sync"
 )
@@ -42,7 +42,7 @@ def is_aside(container: Container, identify: Identify) -> bool:
     """Whether a container does no part of the work, by what it starts or, where that is not read, by its name."""
     kind = program(container, identify).kind
     return kind in (Kind.CLUSTER, Kind.IDLE) or (
-        kind in (Kind.UNKNOWN, Kind.PYTHON) and bool(_SIDECAR.search(container.name))
+        kind in (Kind.UNKNOWN, Kind.PYTHON) and bool(re.search(_SIDECAR, container.name))
     )
 
 
@@ -91,7 +91,7 @@ def _fitness(container: Container, identify: Identify, *, holds: bool, serves: b
         _launches(kind, serves=serves),
         name == names.CONTAINER_NODE,
         0 if serves or kind < Kind.PYTHON else kind,
-        1 if name in _MAIN else -1 if _SIDECAR.search(name) else 0,
+        1 if name in _MAIN else -1 if re.search(_SIDECAR, name) else 0,
         kind,
     )
 

@@ -13,7 +13,7 @@ from muster.strategies.shell import Command, Scope
 __all__ = ["Reader", "never_ends", "of_job", "runs_for_ever"]
 
 _MOST_READ = 65_536
-_WORD = re.compile(r"[^A-Za-z_]+")
+_WORD = r"[^A-Za-z_]+"
 _FOLLOWING = frozenset({"-f", "-F", "--follow", "--follow=name", "--follow=descriptor"})
 _SERVERS = frozenset(
     {"tensorboard", "redis-server", "memcached", "prometheus", "node_exporter", "dcgm-exporter", "etcd", "aim"}
@@ -27,7 +27,7 @@ _SUBCOMMANDS = {
     "wandb": frozenset({"server"}),
 }
 _MODULES = frozenset({"http.server", "tensorboard.main", "jupyterlab", "notebook"})
-_FOREGROUND = re.compile(r"-[a-zA-Z]*D")
+_FOREGROUND = r"-[a-zA-Z]*D"
 _ENDING = frozenset({"--help", "-h", "--version", "-v", "--daemonize", "-d", "daemonize", "--inspect"})
 
 
@@ -92,12 +92,12 @@ def runs_for_ever(words: Sequence[str]) -> bool:
     if program in _SUBCOMMANDS:
         return bool(rest) and rest[0] in _SUBCOMMANDS[program]
     # sshd leaves a daemon behind and ends, unless it is told to stay in the foreground (sshd(8)).
-    return program in _SERVERS or (program == "sshd" and any(_FOREGROUND.match(word) for word in rest))
+    return program in _SERVERS or (program == "sshd" and any(re.match(_FOREGROUND, word) for word in rest))
 
 
 def _is_loop(text: str) -> bool:
     """Whether a text ends with a loop without a condition, which nothing in it leaves."""
     start = max(text.rfind(f"while {word}") for word in ("true", ":", "[ 1 ]", "[[ 1 ]]"))
     body = text[start:].rstrip("; \n\t")
-    words = set(_WORD.split(body)) if start >= 0 else set()
+    words = set(re.split(_WORD, body)) if start >= 0 else set()
     return body.endswith("done") and bool(words) and not words & {"break", "exit", "return", "wait", "exec"}

@@ -63,7 +63,7 @@ def check(job: Job) -> Iterator[Finding]:
         place = site.locate_option(Launch(Launcher.NONE), "")
         yield error(place, beginning(" ".join(site.argv), 80), f"{fault}; correct the command", rule="core/no-start")
     for line, word in () if site.reading.faults else site.reading.torn[:1]:
-        place = next((site.locate(index) for index, text in enumerate(site.argv) if _TORN.search(text)), site.place)
+        place = next((site.locate(index) for index, text in enumerate(site.argv) if re.search(_TORN, text)), site.place)
         what = quotes.flag(word) if word.startswith("-") else quotes.program(word)
         message = (
             f"is not an argument of the command before it, which ends in line {line} of the shell's text: a \\ "
@@ -84,7 +84,7 @@ def check(job: Job) -> Iterator[Finding]:
     yield report(site.locate_option(lost, ""), quotes.launch(lost), message, rule=_RULE)
 
 
-_TORN = re.compile(r"\\[ \t\r]")
+_TORN = r"\\[ \t\r]"
 
 
 def _endless(job: Job, site: Site) -> Iterator[Finding]:

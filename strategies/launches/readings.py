@@ -45,7 +45,6 @@ _MAX_CACHED_LONG = 64 * 1024
 _MAX_PROGRAMS = 64
 _DEPTH = 6
 _MAX_WRAPPERS = 64
-_ESCAPED = re.compile(r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))")
 
 
 _NOTHING = Launch(Launcher.NONE)
@@ -109,7 +108,7 @@ def _read(words: tuple[str, ...]) -> Reading:
         return Reading((bare,), bare=bare)
     reader = _Reader(sum(map(len, words)))
     if launches.program(words[0]) in SHELLS or wrappers.known(words[0]):
-        words = tuple(_ESCAPED.sub("$", word) for word in words)  # as Kubernetes does
+        words = tuple(re.sub(_ESCAPED, "$", word) for word in words)  # as Kubernetes does
     reader.command(_Around(), words, launch=bare)
     return replace(reader.result(), bare=bare)
 
@@ -282,11 +281,11 @@ class _Reader:
         if around.shells >= _DEPTH:
             self._say("the shell's text nests deeper than Muster reads")
             return
-        if "$" in text and _WHOLE.fullmatch(text):
+        if "$" in text and re.fullmatch(_WHOLE, text):
             self._say("the shell's text is known only in the pod")
             return
         if "$$" in text and not around.shells:
-            text = _ESCAPED.sub("$", text)
+            text = re.sub(_ESCAPED, "$", text)
         env = dict(around.env or {})
         scope = Scope(
             variables={**dict.fromkeys(around.assigned or {}), **env},
@@ -365,10 +364,10 @@ _REMOTE = frozenset({Launcher.MPI, Launcher.RAY, Launcher.DEEPSPEED, Launcher.VL
 _HARMLESS = frozenset(
     {"activate", "conda.sh", "mamba.sh", ".bashrc", "bashrc", ".profile", ".bash_profile", "setvars.sh"}
 )
-_WHOLE = re.compile(r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*")
+_WHOLE = r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*"
 
 
-_ESCAPED = re.compile(r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))")
+_ESCAPED = r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))"
 """What Kubernetes makes a single $ of before a shell runs; `$$(NAME)`, a program of that name, is left as it is."""
 _WRITTEN_AND_READ = 2
 _OF_PYTHON = frozenset({Launcher.PYTHON, Launcher.TORCHRUN, Launcher.ACCELERATE})

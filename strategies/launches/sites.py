@@ -153,7 +153,7 @@ def _of_trainjob(job: Job) -> Site:
     )
 
 
-_REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+_REFERENCE = r"\$\(([A-Za-z_]\w*)\)"
 _LONGEST, _MOST = 1024, 65_536
 """Characters of a value that is written or has others written into it, and of all that are written."""
 
@@ -206,7 +206,7 @@ def _expanded(env: Sequence[EnvVar], replaced: frozenset[str]) -> Sequence[EnvVa
         texts.pop(entry.name, None)
         if text is not None and "$$" not in text:
             if "$(" in text and len(text) <= _LONGEST and written < _MOST:
-                text = _REFERENCE.sub(value, text)
+                text = re.sub(_REFERENCE, value, text)
                 found[index] = EnvVar(name=entry.name, value=text)
                 written += len(text)
             if len(text) <= _LONGEST and entry.name not in replaced:

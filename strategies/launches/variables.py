@@ -27,7 +27,7 @@ __all__ = ["LauncherSettings", "check", "read_variables", "refused", "refused_se
 
 
 _PACKAGES = {Launcher.TORCHRUN: "torch", Launcher.TUNE: "torch", Launcher.ACCELERATE: "accelerate"}
-_NUMBER = re.compile(r"\s*-?\d+\s*")
+_NUMBER = r"\s*-?\d+\s*"
 _LONGEST, _DIGITS = 4_096, 18  # characters of a text, and of a number, that are read
 _TORCHRUN = "env.PET_"
 
@@ -64,7 +64,7 @@ class LauncherSettings(Struct, frozen=True):
         if text is None or "$" in text or len(text) > _LONGEST:
             return UNKNOWN
         is_read = not variable or name.startswith(_TORCHRUN)
-        return int(text[:_DIGITS]) if is_read and _NUMBER.fullmatch(text) else text
+        return int(text[:_DIGITS]) if is_read and re.fullmatch(_NUMBER, text) else text
 
     def shown(self, name: str, value: Value) -> str:  # noqa: ARG002 - a text has no items
         """Return the value as it is written."""

@@ -29,23 +29,23 @@ from muster.strategies.launches.sites import Site
 __all__ = ["LOOPBACK", "REFERENCE", "Seen", "Written", "check"]
 
 
-REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+REFERENCE = r"\$\(([A-Za-z_]\w*)\)"
 """How a text names a variable, as Kubernetes and the reader of shells write it."""
-LOOPBACK = re.compile(r"\s*(localhost|127(\.\d+){1,3}|\[?::1\]?|0\.0\.0\.0|0)(:\d+)?\s*")
+LOOPBACK = r"\s*(localhost|127(\.\d+){1,3}|\[?::1\]?|0\.0\.0\.0|0)(:\d+)?\s*"
 """The pod itself, with or without a port."""
 _OF_ONE_POD = frozenset({"HOSTNAME", "RANDOM", "SRANDOM", "BASHPID", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME"})
 """Variables of a shell, or of every container, that differ from pod to pod."""
 _JOBSET_NAME = "metadata.labels['jobset.sigs.k8s.io/jobset-name']"
 _OWN_FIELDS = ("status.podIP", "status.hostIP", "metadata.name", "metadata.uid", "spec.nodeName")
-_OWN_COMMANDS = re.compile(
+_OWN_COMMANDS = (
     r"\$\(\([^)]{0,80}\bS?RANDOM\b|"
     r"\$\(\s*(uuidgen|ip |ifconfig|shuf (?![^)]{0,200}--random-source)|"
     r"uname (?:-n|--nodename)\s*\)|(?:cat|<) */etc/hostname\s*\)|cat /proc/sys/kernel/(?:hostname|random/uuid)\s*\)|"
     r"hostname\b(?!\s*(?:(?:-[fs]|--fqdn|--short)\s*)?\|)|"  # cut, it may become the name of pod 0
-    r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"  # a day is the same in all pods
+    r"date\b(?!\s+\+[\"']?[-_%YmdFjyGV]+[\"']?\s*\)))"
 )
 _INDEX = r"\$?[({]*(?:JOB_COMPLETION_INDEX|PET_NODE_RANK)[)}]*"
-_SHIFTED = re.compile(rf"\$\(\( *(?:{_INDEX} *\+ *([1-9]\d{{0,5}})|([1-9]\d{{0,5}}) *\+ *{_INDEX}) *\)\)")
+_SHIFTED = rf"\$\(\( *(?:{_INDEX} *\+ *([1-9]\d{{0,5}})|([1-9]\d{{0,5}}) *\+ *{_INDEX}) *\)\)"
 """The index of a pod with a number added to it."""
 
 
@@ -123,7 +123,7 @@ class Seen:
             own = self.job.name if path == _JOBSET_NAME else self.job.namespace if path == "metadata.namespace" else ""
             return own or found[0]
 
-        return REFERENCE.sub(known, text) if "$" in text else text
+        return re.sub(REFERENCE, known, text) if "$" in text else text
 
     def defaulted(self, text: str) -> str:
         """Take the defaults of variables that nothing sets; see `muster.strategies.launches.expansions`."""
@@ -143,7 +143,7 @@ class Seen:
 
     def source(self, text: str) -> str:
         """Return the `fieldPath` of which a text is the value, "" where it is something else."""
-        found = REFERENCE.fullmatch(self.expand(text.strip()))
+        found = re.fullmatch(REFERENCE, self.expand(text.strip()))
         if found is None:
             return ""
         is_index = found[1] == "JOB_COMPLETION_INDEX" and self.entry(found[1]) is None
@@ -151,13 +151,13 @@ class Seen:
 
     def is_of_one_pod(self, text: str) -> bool:
         """Whether a value differs from pod to pod: its name, its address, a random number."""
-        if _OWN_COMMANDS.search(text) or "$$" in text:
+        if re.search(_OWN_COMMANDS, text) or "$$" in text:
             return True
-        return any(name in _OF_ONE_POD or self.field_path(name) in _OWN_FIELDS for name in REFERENCE.findall(text))
+        return any(name in _OF_ONE_POD or self.field_path(name) in _OWN_FIELDS for name in re.findall(REFERENCE, text))
 
     def is_shifted(self, text: str) -> str:
         """Return the number that is added to the index of each pod of the only Job of a training, "" for none."""
-        found = _SHIFTED.fullmatch(text) if "$((" in text else None
+        found = re.fullmatch(_SHIFTED, text) if "$((" in text else None
         if found is None or len(self.site.reading.launches) > 1:
             return ""
         several = self.job.kind == "JobSet" and (len(self.job.world) > 1 or self.place.job.jobs > 1)
@@ -165,7 +165,7 @@ class Seen:
 
     def is_a_name(self, text: str) -> bool:
         """Whether a value is a name or an address of the pod, whole."""
-        found = REFERENCE.fullmatch(text)
+        found = re.fullmatch(REFERENCE, text)
         if found is None:
             return text == "$( hostname )"
         return found[1] == "HOSTNAME" or self.field_path(found[1]) in _OWN_FIELDS

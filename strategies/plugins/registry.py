@@ -70,7 +70,7 @@ ENTRY_POINT_GROUP = "muster.strategies"
 IN_TREE = "in-tree"
 _METHODS = ("enforce_command", "enforce_rendezvous", "enforce_claims", "validate")
 _TEXTS = ("framework", "version")
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 
 
 class PluginError(Exception):
@@ -130,7 +130,7 @@ class Registry:
         missing = _missing(candidate)
         if missing:
             raise TypeError(f"strategy {_called(candidate)} ({origin}) lacks {', '.join(missing)}")
-        if not _LABEL_VALUE.fullmatch(candidate.framework):
+        if not re.fullmatch(_LABEL_VALUE, candidate.framework):
             raise ValueError(
                 f"strategy {_called(candidate)} ({origin}): framework {candidate.framework!r} is not a valid label "
                 "value; use up to 63 letters, digits, -, _ and ."

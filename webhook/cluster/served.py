@@ -15,7 +15,7 @@ from muster.webhook.cluster import readers, snapshots, trims
 __all__ = ["Kind"]
 
 # The names that the API server allows for all kinds here; any other name cannot exist and must not reach a URL.
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 
 
 class Kind(Struct, frozen=True):
@@ -74,7 +74,7 @@ class Kind(Struct, frozen=True):
             RefusedError: 404, because no object can have such a name or be in such a namespace.
         """
         for part in (namespace if self.namespaced else "", name):
-            if part and _NAME.fullmatch(part) is None:
+            if part and re.fullmatch(_NAME, part) is None:
                 raise transports.RefusedError(404, f"no {self.served} can have {part[:60]!r} as its name or namespace")
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace and self.namespaced:
@@ -86,8 +86,8 @@ class Kind(Struct, frozen=True):
 
     def can_exist(self, ref: readers.Ref) -> bool:
         """Whether the API server could hold such an object: valid names, and a namespace where one is needed."""
-        namespace_fits = bool(_NAME.fullmatch(ref.namespace)) if self.namespaced else not ref.namespace
-        return namespace_fits and _NAME.fullmatch(ref.name) is not None
+        namespace_fits = bool(re.fullmatch(_NAME, ref.namespace)) if self.namespaced else not ref.namespace
+        return namespace_fits and re.fullmatch(_NAME, ref.name) is not None
 
     def ref(self, document: readers.Document) -> readers.Ref | None:
         """Return the `Ref` under which the object is kept; None for a ConfigMap that is not a snapshot."""

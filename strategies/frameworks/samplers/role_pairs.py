@@ -31,8 +31,8 @@ ENV = "MUSTER_SAMPLER"
 """Variable of the training container: the host name of the sampler's pod."""
 
 OWN_POD = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104  # compared, never listened at
-_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})", re.ASCII)
-_WORD = re.compile(r"[a-z]+")
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})"
+_WORD = r"[a-z]+"
 _CALLED = frozenset({"sampler", "samplers", "rollout", "rollouts", "generator", "generators", "actor", "actors"})
 _OTHERS = frozenset(
     {"judge", "judges", "reward", "rewards", "rm", "teacher", "verifier", "critic", "grader", "scorer", "evaluation"}
@@ -107,7 +107,7 @@ class Pair(Struct, frozen=True):
         if written is None or "$(" in written or (self.host and f"{written}.".startswith(f"{self.host}.")):
             return True
         another = written in OWN_POD or written.startswith(f"{self.job.name}-")
-        return _HOST.fullmatch(written) is not None and not another
+        return re.fullmatch(_HOST, written, re.ASCII) is not None and not another
 
     @property
     def port(self) -> int | None:
@@ -244,7 +244,7 @@ def _preferred(found: Sequence[Serving]) -> Sequence[Serving]:
 
 
 def _words(name: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(name))
+    return frozenset(re.findall(_WORD, name))
 
 
 def is_path(model: str) -> bool:

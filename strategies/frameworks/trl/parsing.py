@@ -25,7 +25,7 @@ Value: TypeAlias = str | bool | list[str]
 
 CONFIG = "--config"
 """The flag of a file of settings, which TRL takes away before any parser reads; a script has no flag of this name."""
-_NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
+_NEGATIVE = r"-\d+$|-\d*\.\d+$"
 _TRUTH = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(("no", "false", "f", "n", "0"), False)
 _NUMBERS = {"int": (int, "a whole number"), "float": (float, "a number")}
 
@@ -151,7 +151,7 @@ class _Reader:
         if name in self.script.specs:
             return (name,)
         found = self.script.completions(name) if token[1] == "-" else ()
-        return None if not found and (_NEGATIVE.match(token) or " " in token) else found
+        return None if not found and (re.match(_NEGATIVE, token) or " " in token) else found
 
     def _take(self, index: int, found: FlagSpec, values: dict[str, Value]) -> int:
         """Store the value of a known flag and return the index after the flag and its values."""

@@ -47,7 +47,7 @@ _FEATURES = {
 }
 _MODEL_PATH = "/workspace/model"
 _UPSTREAM = ("vllm-openai", "vllm-cpu")
-_VERSIONED = re.compile(r"v?\d+\.\d")
+_VERSIONED = r"v?\d+\.\d"
 
 
 class VLLMStrategy:
@@ -213,7 +213,7 @@ def _is_foreign(job: Job) -> bool:
     owner, name, tag = _image(job)
     if name in {"muster-vllm", "muster-rl"} or (name in {"vllm", "rl"} and owner.endswith("muster-dev")):
         return False
-    if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
+    if name.startswith(_UPSTREAM) and re.match(_VERSIONED, tag):
         return not tag.removeprefix("v").startswith(vllm_flags.version())
     return job.brings_image
 
