@@ -10,7 +10,6 @@ name with @ stands for shared arguments.
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import re
 import sys
@@ -154,6 +153,8 @@ class _Version(argparse.Action):
 
 def meant(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean WORD?` with the known word that is most like a word; "" when none is."""
+    import difflib  # noqa: PLC0415  # few command lines have a slip
+
     near = difflib.get_close_matches(word[:100], list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
 
