@@ -20,8 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.strategies import shell
-from muster.strategies.launches import launches, quotes, spawns, wrappers
-from muster.strategies.launches.accelerate_files import DEFAULT_PLACE
+from muster.strategies.launches import accelerate_files, launches, quotes, spawns, wrappers
 from muster.strategies.launches.launches import SHELLS, Launch, Launcher, program
 from muster.strategies.launches.options import split, table
 from muster.strategies.shell import (
@@ -392,9 +391,10 @@ def _written(launch: Launch, around: _Around) -> dict[str, str]:
     names = {str(launch.values[option]) for option in FILES if option in launch.values}
     names |= {after for word, after in itertools.pairwise(launch.rest) if word == "--config"}
     found |= {name: files[name] for name in names if name in files and text.count(name) == _WRITTEN_AND_READ}
-    default = next((name for name in files if name.endswith(DEFAULT_PLACE) and text.count(name) == 1), None)
+    place = accelerate_files.DEFAULT_PLACE
+    default = next((name for name in files if name.endswith(place) and text.count(name) == 1), None)
     if default is not None and launch.launcher in (Launcher.ACCELERATE, Launcher.TRL):
-        found.setdefault(DEFAULT_PLACE, files[default])
+        found.setdefault(place, files[default])
     return found
 
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from muster.audit import scanner
-from muster.audit.record_schema import BOOKKEEPING
 from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Change, Changes
+from muster.strategies.changes.restores import APPLIED_RULE
 from muster.strategies.documents import decoding, names, trainjobs
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Absent
@@ -208,7 +208,7 @@ def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None
     unseen = _unseen(case)
     if unseen:
         return Ending(kind="open", text=unseen)
-    changed = any(change.rule not in BOOKKEEPING for change in case.mutated.changes)
+    changed = any(change.rule != APPLIED_RULE for change in case.mutated.changes)
     right = Ending(
         kind="right",
         text=f"the job is right {'with the changes above' if changed else 'as it is'}, and nothing is open",
@@ -236,7 +236,7 @@ def _todo(case: Case) -> str:
         told = f"{problems.plural(errors, 'error')} to mend{f' and {to_read}' if warnings else ''}"
         passes = "its missing label" if case.is_unlabelled else f"mode {case.mutated.mode.value}"
         return f"{told}; {'the cluster refuses this job' if case.refused else f'{passes} lets this job pass'}"
-    if case.mutated.verdict != "patched" and any(each.rule not in BOOKKEEPING for each in case.mutated.changes):
+    if case.mutated.verdict != "patched" and any(each.rule != APPLIED_RULE for each in case.mutated.changes):
         return f"mode {case.mutated.mode.value} makes none of the changes above, so the job runs without them"
     return f"{to_read}; the job passes" if warnings else ""
 
