@@ -19,7 +19,7 @@ from muster.strategies.documents.model import FailurePolicy, JobSetSpec, Success
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, find_spec
-from muster.strategies.launches import endless
+from muster.strategies.launches import pod_endings
 from muster.strategies.trainer import runtime_patches
 
 __all__ = ["check"]
@@ -52,7 +52,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         for inside, value, message in faults:
             yield report(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
     yield from _deleted(templates)
-    yield from _endless(job.jobset.success_policy, templates, endless.of_job(job))
+    yield from _endless(job.jobset.success_policy, templates, pod_endings.of_job(job))
 
 
 def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:
@@ -198,7 +198,7 @@ def _gated(policy: FailurePolicy) -> Iterator[_Fault]:
         yield ("failurePolicy", "restartStrategy"), "InPlaceRestart", message
 
 
-def _endless(policy: SuccessPolicy, templates: Sequence[Template], reader: endless.Reader) -> Iterator[Finding]:
+def _endless(policy: SuccessPolicy, templates: Sequence[Template], reader: pod_endings.Reader) -> Iterator[Finding]:
     """Report a replicated job that never ends and that a JobSet waits for, beside one that may end.
 
     Args:
@@ -228,5 +228,5 @@ def _endless(policy: SuccessPolicy, templates: Sequence[Template], reader: endle
             )
 
 
-def _never_ends(template: Template, reader: endless.Reader) -> bool:
+def _never_ends(template: Template, reader: pod_endings.Reader) -> bool:
     return any(reader.never_ends(each.argv) for each in template.pod.containers)

@@ -43,7 +43,7 @@ from muster.strategies.documents.model import (
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, list_templates, placed
-from muster.strategies.launches import endless
+from muster.strategies.launches import pod_endings
 from muster.strategies.platform import devices
 
 __all__ = ["Fault", "Problem", "check_amounts", "check_pods", "faults", "unnamed"]
@@ -102,7 +102,7 @@ def _is_mine(job: Job, template: Template) -> bool:
 
 def _of_pod(job: Job, template: Template) -> Iterator[_Fault]:
     """Judge the user of a pod, and its init containers."""
-    reader = endless.of_job(job)
+    reader = pod_endings.of_job(job)
     if startups.is_root(template.pod.security_context):
         yield ("securityContext", "runAsUser"), 0, startups.ROOT, "core/security-context", Severity.ERROR
     for index, container in enumerate(template.pod.init_containers):

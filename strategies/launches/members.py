@@ -16,7 +16,7 @@ from muster.strategies.documents.model import Container
 from muster.strategies.jobs import containers, parts
 from muster.strategies.jobs.containers import Kind
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import addresses, endless, quotes, readings, sites, topologies
+from muster.strategies.launches import addresses, pod_endings, quotes, readings, sites, topologies
 from muster.strategies.launches.launches import Launcher
 
 __all__ = ["check", "check_pod"]
@@ -281,7 +281,7 @@ def _endless(job: Job, place: pods.Place) -> Iterator[Finding]:
     if place.pod.share_process_namespace or not place.container.argv:
         return  # the training may end the others, or has no launch that is known to end
     for where, other in _beside(place):
-        if endless.of_job(job).never_ends(other.argv):
+        if pod_endings.of_job(job).never_ends(other.argv):
             message = (
                 "waits for ever, and a pod has ended only when all of its containers have, so the job never completes "
                 "and keeps its devices; make it an init container with restartPolicy: Always"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from muster.strategies.checks import startups
 from muster.strategies.documents.findings import Severity
-from muster.strategies.launches import endless
+from muster.strategies.launches import pod_endings
 from tests.frameworks.builders import found, jobset, replicated_job
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -144,7 +144,7 @@ def test_pods_that_no_host_can_hold_are_told(job, severities):
     ],
 )
 def test_a_program_that_only_waits_or_serves_never_ends(command):
-    assert endless.never_ends(command)
+    assert pod_endings.never_ends(command)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_program_that_only_waits_or_serves_never_ends(command):
     ],
 )
 def test_a_program_that_may_end_is_not_said_to_wait(command):
-    assert not endless.never_ends(command)
+    assert not pod_endings.never_ends(command)
 
 
 def test_a_source_that_may_be_missing_has_any_name():
@@ -175,7 +175,7 @@ def test_a_source_that_may_be_missing_has_any_name():
 
 
 def test_of_command_lines_that_differ_only_so_many_characters_are_read_and_the_same_one_once():
-    reader, comment = endless.Reader(), "#" * 2_000
+    reader, comment = pod_endings.Reader(), "#" * 2_000
     lines = [("bash", "-c", f"{comment}\necho {number}\nsleep infinity") for number in range(40)]
     found = [reader.never_ends(each) for each in lines]
     assert found == sorted(found, reverse=True)
