@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from muster.strategies.documents import pods
 from muster.strategies.documents.findings import Finding, Severity, beginning, error, warning
 from muster.strategies.documents.quantities import whole
-from muster.strategies.frameworks.trl import conflicts, flags, parsing
+from muster.strategies.frameworks.trl import conflicts, flags
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import topologies
@@ -70,7 +70,7 @@ class Circumstances(Struct, frozen=True):
     brings_keys: bool | None = None
 
 
-def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, around: Circumstances) -> Iterator[Finding]:
+def check(found: Invocation, parsed: flags.ParsedArgs, site: Site, around: Circumstances) -> Iterator[Finding]:
     """Yield the findings about the arguments of one invocation, which are the last words of the command line."""
     settings = TrainingSettings(found, parsed, site, _facts(found, parsed, around), around.ranks)
     for finding in _found(found, parsed, settings):
@@ -86,13 +86,13 @@ def check_within(found: Invocation, site: Site, around: Circumstances) -> Iterat
     args = tuple(word if "$(" in word else word.replace("$", "$(?)") for word in found.args)
     around = replace(around, own_image=around.own_image or not found.installed)
     found = replace(found, args=args)
-    parsed = parsing.parse(found.method, args)
+    parsed = flags.parse(found.method, args)
     if site.argv[: len(found.head)] != found.head:
         yield from conflicts.check_within(found, parsed, site)
     yield from check(found, parsed, site, around)
 
 
-def _facts(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances) -> dict[str, Value]:
+def _facts(found: Invocation, parsed: flags.ParsedArgs, around: Circumstances) -> dict[str, Value]:
     """Return what rows may ask; `launched` is whether something that starts several processes starts the script."""
     plain = found.form is Form.MODULE or (found.form is Form.TRL and not parsed.launcher and not parsed.config_file)
     return {
@@ -106,15 +106,15 @@ def _facts(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances)
     }
 
 
-def _found(found: Invocation, parsed: parsing.ParsedArgs, settings: TrainingSettings) -> Iterator[Finding]:
+def _found(found: Invocation, parsed: flags.ParsedArgs, settings: TrainingSettings) -> Iterator[Finding]:
     yield from _unreadable(found, parsed, settings)
     yield from _misplaced(found, parsed, settings)
     yield from judge(load("trl"), settings)
 
 
-def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: TrainingSettings) -> Iterator[Finding]:
+def _unreadable(found: Invocation, parsed: flags.ParsedArgs, where: TrainingSettings) -> Iterator[Finding]:
     for number, (index, token) in enumerate(parsed.unknown[:_TOLD]):
-        if token == parsing.CONFIG:
+        if token == flags.CONFIG:
             continue  # the second; `conflicts` tells of both
         meant = flags.closest(found.method, token) if number < _GUESSES else None
         hint = f"; did you mean {meant}?" if meant else "; remove it"
@@ -134,7 +134,7 @@ def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: TrainingSe
         yield error(where.token(index), token, message, rule="trl/arguments")
 
 
-def _misplaced(found: Invocation, parsed: parsing.ParsedArgs, where: TrainingSettings) -> Iterator[Finding]:
+def _misplaced(found: Invocation, parsed: flags.ParsedArgs, where: TrainingSettings) -> Iterator[Finding]:
     if found.form in (Form.TORCHRUN, Form.MODULE, Form.ACCELERATE):
         for index, token in parsed.launcher:
             message = "is a flag of accelerate launch, and the training script does not know it; remove it"
@@ -228,7 +228,7 @@ class TrainingSettings:
     def __init__(
         self,
         found: Invocation,
-        parsed: parsing.ParsedArgs,
+        parsed: flags.ParsedArgs,
         site: Site,
         facts: Mapping[str, Value],
         ranks: Callable[[], int | None],
@@ -261,7 +261,7 @@ class TrainingSettings:
         spec = flags.spec(self._found.method, f"--{name}")
         return UNKNOWN if spec is None or self._hidden else spec.default
 
-    def _typed(self, name: str, raw: parsing.Value) -> Value:
+    def _typed(self, name: str, raw: flags.Value) -> Value:
         if isinstance(raw, bool):
             return raw
         if isinstance(raw, list):
