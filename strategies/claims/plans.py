@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import leftovers, requests
-from muster.strategies.claims.notations import AskedClaim
-from muster.strategies.claims.requests import ClaimRequest
+from muster.strategies.claims.requests import AskedClaim, ClaimRequest
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, Severity, error
 from muster.strategies.documents.model import PodClaim
