@@ -221,8 +221,8 @@ def _around(job: Job) -> Iterator[tuple[Mapping[str, str], str, str]]:
 _RULE = "claims/notation"
 _MOST = 32  # claims of one pod; Kubernetes allows 256, more than there are kinds of devices
 _MOST_CONTAINERS = 256  # that use one claim
-_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _KNOWN = {"name", "containerNames", *CLAIM_SOURCES}
 
 
@@ -328,8 +328,8 @@ def _are_names(containers: Any) -> bool:
     return few and all(_is(each, _LABEL) for each in containers)
 
 
-def _is(value: Any, pattern: str) -> bool:
-    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
+def _is(value: Any, pattern: re.Pattern[str]) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
 def _shown(value: Any) -> str | None:

@@ -90,7 +90,7 @@ def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
         try:
             return Decoded(msgspec.convert(left, wanted), misfits)
         except msgspec.ValidationError as fault:
-            found = re.fullmatch(_FAULT, str(fault), re.DOTALL)
+            found = re.fullmatch(_FAULT, str(fault), flags=re.DOTALL)
             if found is None:
                 raise
             expected, told = found[1], found[4] or "$"

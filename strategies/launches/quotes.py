@@ -49,7 +49,7 @@ def flag(word: str) -> str:
 
 def variable(word: str) -> str:
     """Return the first variable in a word of a shell, without what stands for it when it is not set."""
-    match = re.search(_VARIABLE, word, re.ASCII)
+    match = re.search(_VARIABLE, word, flags=re.ASCII)
     return _short(match.group().replace("{", "")) if match else "a word that a command prints"
 
 

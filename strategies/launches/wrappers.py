@@ -195,7 +195,7 @@ def _program(peeled: Peeled, wrapper: Wrapper, found: Options, interpreter: tupl
         del rest[0]
     if rest[:1] == ["-"] and peeled.name == "env":
         peeled, rest = replace(peeled, cleared=True), rest[1:]
-    while wrapper.assigns and rest and (setting := re.fullmatch(_ASSIGNMENT, rest[0], re.DOTALL)):
+    while wrapper.assigns and rest and (setting := re.fullmatch(_ASSIGNMENT, rest[0], flags=re.DOTALL)):
         env[setting[1]] = setting[2]
         del rest[0]
     fault = _fault(peeled.name, wrapper, rest)

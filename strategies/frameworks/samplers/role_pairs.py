@@ -105,7 +105,7 @@ class Pair(Struct, frozen=True):
         if written is None or "$(" in written or (self.host and f"{written}.".startswith(f"{self.host}.")):
             return True
         another = written in OWN_POD or written.startswith(f"{self.job.name}-")
-        return re.fullmatch(_HOST, written, re.ASCII) is not None and not another
+        return re.fullmatch(_HOST, written, flags=re.ASCII) is not None and not another
 
     @property
     def port(self) -> int | None:
