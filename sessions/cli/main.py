@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from muster.sessions.cli import devices, durations, looking, pods, timeline, urls
 from muster.sessions.cli.texts import clean, moment
 from muster.sessions.engines import names
+from muster.sessions.journal import integrity
 from muster.sessions.journal.places import journal_at
 from muster.sessions.journal.store import AwayError, Journal, Row
 from muster.sessions.runs import tenants
@@ -330,6 +331,7 @@ async def _with(args: argparse.Namespace, use: Callable[[Journal], Awaitable[T]]
     journal = journal_at(args.journal, args.root)
     await journal.open()
     try:
+        await integrity.check(journal, args.root)
         return await use(journal)
     finally:
         await journal.close()
