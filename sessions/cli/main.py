@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from muster.sessions.cli import devices, durations, looking, pods, timeline, urls
+from muster.sessions.cli import devices, durations, looking, pods, restoring, timeline, urls
 from muster.sessions.cli.texts import clean, moment
 from muster.sessions.engines import names
 from muster.sessions.journal import integrity
@@ -102,7 +102,9 @@ def parser() -> argparse.ArgumentParser:
         "--replica", default=socket.gethostname(), help="of Gateways on one --journal, which one this is"
     )
     serve.add_argument("--lease", type=_seconds, default=10.0, metavar="SECONDS", help="until another takes over; 10")
-    for command, run in ((serve, _serve), *keys, *looks):
+    saving, replacing = restoring.add(commands)
+    kept = [(saving, functools.partial(_look, restoring.backup)), (replacing, restoring.restore)]
+    for command, run in ((serve, _serve), *keys, *looks, *kept):
         command.add_argument(
             "--journal",
             metavar="URL",

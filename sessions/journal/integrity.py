@@ -12,7 +12,9 @@ from pathlib import Path
 
 from muster.sessions.journal.store import Journal
 
-__all__ = ["check", "claim"]
+__all__ = ["NAME", "check", "claim"]
+
+NAME = "journal.id"
 
 _OTHER = (
     "{file}: the journal is not the one that this Gateway had: it was emptied, exchanged or removed; restore a backup"
@@ -23,7 +25,7 @@ _OTHER = (
 async def check(journal: Journal, root: Path) -> str:
     """Return the id of a journal. Raises `ValueError` where the file in a Gateway's folder has another."""
     row = await journal.row("SELECT id FROM identity")
-    file = root / "journal.id"
+    file = root / NAME
     id_ = str(row["id"]) if row else ""
     if await asyncio.to_thread(file.exists) and file.read_text().strip() != id_:
         raise ValueError(_OTHER.format(file=file))
@@ -33,7 +35,7 @@ async def check(journal: Journal, root: Path) -> str:
 async def claim(journal: Journal, root: Path) -> None:
     """Have the file say which journal belongs to a Gateway's folder. Raises as `check` does."""
     id_ = await check(journal, root)
-    await asyncio.to_thread(_written, root / "journal.id", id_)
+    await asyncio.to_thread(_written, root / NAME, id_)
 
 
 def _written(file: Path, id_: str) -> None:

@@ -24,7 +24,7 @@ import psycopg
 from psycopg.adapt import Loader
 
 from muster.sessions.fairness import Fair
-from muster.sessions.journal import versions
+from muster.sessions.journal import dumps, versions
 from muster.sessions.journal.store import AwayError, Connection, DamagedError, Journal
 from muster.sessions.refusals import Refused
 from muster.sessions.tenancy import SHARE
@@ -189,6 +189,7 @@ class PostgresJournal(Journal):
             try:
                 async with await psycopg.AsyncConnection.connect(self.url, autocommit=True, **_OPTIONS) as link:
                     await link.execute(f"LISTEN {_CHANNEL}")
+                    await link.execute(f"SELECT pg_advisory_lock_shared({dumps.HELD})")
                     failures = 0
                     tell(None)
                     await _listened(link, tell)
