@@ -33,7 +33,7 @@ _FREE = frozenset(
 
 
 _AT_ONCE = 50  # refusals of a tenant in a second that are answered at once
-_LONGEST = 20.0  # seconds that a refusal is held
+_LONGEST = 5.0  # seconds that a refusal is held
 _MOST = 4096  # refusals of a tenant that are held at once: each holds a connection
 
 
