@@ -228,6 +228,12 @@ def _told(file: Path | None = None) -> Iterator[None]:
             raise ValueError(f"{file}: is not the journal of a Gateway; {_RESTORE}, or take another --root") from error
         if code in _DAMAGED:
             raise _damaged(file, str(error)) from error
+        if str(error).startswith("Could not decode"):  # of Python, without a code; it quotes what is there
+            raise _damaged(file, "a text is none") from None
+        raise
+    except UnicodeDecodeError:
+        if file is not None:  # what SQLite says of damaged tables quotes their names
+            raise _damaged(file, "a name is none") from None
         raise
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -14,7 +15,7 @@ import httpx
 import pytest
 
 from muster.sessions.journal.sqlite import SqliteJournal
-from muster.sessions.journal.store import DamagedError
+from muster.sessions.journal.store import AwayError, DamagedError
 from tests.sessions.gateways import ROOT, Gateway
 
 LONG = pytest.mark.thorough
@@ -177,3 +178,52 @@ async def test_a_journal_that_takes_too_long_to_look_through_is_taken_and_that_i
     assert not await made.check(60.0)
     assert [row[0] for row in await made.rows("SELECT 1")] == [1]
     await made.close()
+
+
+async def spoilt(folder, seed):
+    """Overwrite drawn bytes of a journal, read all that is in it, and return what came of that."""
+    chance, file = random.Random(seed), folder / "journal.sqlite"  # noqa: S311  # which bytes, no secret
+    made = SqliteJournal(file)
+    await made.open()
+    await made.run(
+        lambda connection: connection.executemany(SESSIONS, ((f"s{each:03}", "x" * 3000) for each in range(60)))
+    )
+    await made.close()
+    data = bytearray(file.read_bytes())
+    for _ in range(chance.choice((1, 8, 64))):
+        at = chance.randrange(len(data))
+        length = chance.choice((1, 4, 100, 4096))
+        data[at : at + length] = chance.randbytes(len(data[at : at + length]))
+    file.write_bytes(data[: chance.choice((len(data), len(data), len(data) // 4096 * 2048))])
+    made = SqliteJournal(file)
+    try:
+        await made.open()
+        await made.check(60.0)
+        for table in (
+            "identity",
+            "keys",
+            "sessions",
+            "models",
+            "requests",
+            "samplers",
+            "checkpoints",
+            "events",
+            "usage",
+        ):
+            await made.rows(f"SELECT * FROM {table}")  # noqa: S608  # no value in it
+            await made.execute(f"DELETE FROM {table}")  # noqa: S608  # as above
+    except (AwayError, ValueError) as error:
+        return str(error)
+    finally:
+        await made.close()
+    return ""
+
+
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 2000), marks=LONG)], ids=["some", "many"])
+async def test_whatever_bytes_of_a_journal_are_overwritten_it_is_read_or_said_to_be_damaged(tmp_path, seeds):
+    told = []
+    for seed in seeds:
+        (tmp_path / str(seed)).mkdir()
+        told.append(await spoilt(tmp_path / str(seed), seed))
+    assert {bool(each) for each in told} == {True, False}
+    assert [each for each in told if each and "muster sessions restore" not in each] == []
