@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from datetime import UTC, datetime
 
 import pytest
 import yaml
 
+from muster.certs import authorities
 from muster.sessions.cli import main as sessions
 from muster.sessions.cli import pods
 from muster.sessions.platforms import manifests
@@ -18,11 +20,12 @@ from muster.webhook.cli import commandline
 from muster.webhook.cli.commands import audit_serve
 from muster.webhook.pages import gates
 from muster.webhook.pages.page_server import HEALTH
-from tests.manifests import files, rules
+from tests.manifests import files, policies, rules
 from tests.packaging import others, renders
 from tests.packaging.choices import CHOICES, GATEWAY, ISSUER
 
-CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", *renders.WEBHOOKS)
+POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", *POLICIES, *renders.WEBHOOKS)
 TLS_FILES = ("tls.crt", "tls.key", "ca.crt")
 
 each_choice = pytest.mark.parametrize("values", list(CHOICES.values()), ids=list(CHOICES))
@@ -474,8 +477,8 @@ def test_a_gateway_fits_together_and_has_no_part_of_the_webhook(helm, values):
     spec, labels = template["spec"], template["metadata"]["labels"]
     for document in own:
         in_engines = document["kind"] in {"Role", "RoleBinding"}
-        expected = engines if in_engines else settings["namespace"] or engines
-        assert document["metadata"]["namespace"] == expected
+        expected = None if document["kind"] in POLICIES else engines if in_engines else settings["namespace"] or engines
+        assert document["metadata"].get("namespace") == expected
         said = document.get("spec", {})
         if selector := said.get("selector") or said.get("podSelector"):
             chosen = selector.get("matchLabels", selector)
@@ -494,12 +497,14 @@ def test_a_gateway_is_started_with_words_that_the_command_takes(helm, values, tm
     settings, own = values["gateway"], gateway(helm.template(values, namespace="elsewhere"))
     (container,) = renders.one(own, "Deployment")["spec"]["template"]["spec"]["containers"]
     (tmp_path / "token").write_text("a")
+    (tmp_path / "ca.crt").write_bytes(authorities.bundle_pem(authorities.create(datetime.now(UTC))))
     (tmp_path / "namespace").write_text(renders.one(own, "Deployment")["metadata"]["namespace"])
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     args = sessions.parser().parse_args([*container["args"], "--account", str(tmp_path)])
     made = pods.chosen(args).settings
     named = {name for rule in renders.one(own, "Role")["rules"] for name in rule.get(NAMES, ())}
     assert named == {manifests.name_of(made)}
+    assert policies.unnamed(renders.one(own, "ValidatingAdmissionPolicy"), made) == set()
     (peer,) = manifests.policy(made, "u")["spec"]["ingress"][0]["from"]
     labels = renders.one(own, "Deployment")["spec"]["template"]["metadata"]["labels"]
     assert peer["podSelector"]["matchLabels"].items() <= labels.items()
@@ -613,7 +618,8 @@ def test_the_page_for_a_first_session_has_objects_and_values_that_go_together(he
     assert values["gateway"]["storage"]["claimName"] in claims
     assert f"--volume={claims[0]}:state" in container["args"]
     assert f"--base-volume={claims[0]}:models" in container["args"]
-    assert {each["metadata"]["namespace"] for each in own} == {applied[0]["metadata"]["name"]}
+    namespaces = {each["metadata"]["namespace"] for each in own if each["kind"] not in POLICIES}
+    assert namespaces == {applied[0]["metadata"]["name"]}
     images = {container["image"].removeprefix("registry.example/")}
     images |= {each.removeprefix("--image=registry.example/") for each in container["args"] if "--image" in each}
     assert images == {"muster-gateway:0.1.0", "muster-engine:0.1.0"}

@@ -42,7 +42,7 @@ app.kubernetes.io/instance: {{ .Values.gateway.name }}
 {{- define "muster.checkGateway" -}}
 {{- $gateway := .Values.gateway -}}
 {{- $namespace := include "muster.gatewayNamespace" . -}}
-{{- range $key, $value := dict "engines.namespace" $gateway.engines.namespace "model.name" $gateway.model.name "storage.claimName" $gateway.storage.claimName -}}
+{{- range $key, $value := dict "model.name" $gateway.model.name "storage.claimName" $gateway.storage.claimName -}}
 {{- if not $value -}}
 {{- fail (printf "gateway.%s: is empty although gateway.enabled is true; docs/sessions-on-kubernetes.md says what to give" $key) -}}
 {{- end -}}
