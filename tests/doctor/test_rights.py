@@ -75,8 +75,8 @@ async def test_missing_verbs_of_a_resource_are_one_finding(world, examine):
     world.revoked = {"list nodes", "watch nodes", "get configmaps"}
     found = await examine("rights")
     assert [line.partition(" may not ")[2].partition(";")[0] for line in found] == [
-        "list, watch nodes",
         "get configmaps",
+        "list, watch nodes",
     ]
     assert all(line.startswith("error rights: ") for line in found)
 

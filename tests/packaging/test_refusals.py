@@ -142,6 +142,14 @@ REFUSALS = {
         {**gateway(tls={}), "tls": {"mode": "certManager"}},
         "the Issuer of muster-system makes no certificates in gateways; give a Secret, or a ClusterIssuer",
     ),
+    "a namespace that is left out": (
+        {"config": {"cluster": {"namespaces": ["a", "muster-system"]}}},
+        "config.cluster.namespaces: Muster decides nothing in muster-system; leave it out",
+    ),
+    "engines beside the namespaces": (
+        {**gateway(), "config": {"cluster": {"namespaces": ["a"]}}},
+        "gateway.engines.namespace: team-a is not in config.cluster.namespaces",
+    ),
     "a profile that the configuration lacks": (
         gateway(engines={"namespace": "team-a", "profile": "seat"}),
         "gateway.engines.profile: config.profiles has no seat",

@@ -84,11 +84,11 @@ def test_the_configuration_is_one_that_muster_takes_and_its_names_are_those_of_t
         leases.append(("muster-controllers", config.controllers.lease))
     if config.trainings.enabled:
         leases.append(("muster-trainings", config.trainings.lease))
-    assert {name for name, _ in leases} == {
-        each["metadata"]["name"] for each in webhook(documents) if each["kind"] == "Role"
-    }
+    roles = [each for each in webhook(documents) if each["kind"] == "Role"]
+    own = [each for each in roles if each["metadata"]["namespace"] == "elsewhere"]
+    assert {name for name, _ in leases} == {each["metadata"]["name"] for each in own}
     for name, lease in leases:
-        role = renders.one(documents, "Role", name)
+        role = renders.one(own, "Role", name)
         named = {(kind, each) for rule in role["rules"] for kind in rule["resources"] for each in rule.get(NAMES, ())}
         expected = {("leases", lease.name)} | ({("secrets", secret.name)} if name.endswith("certificates") else set())
         assert named == expected
@@ -103,8 +103,10 @@ def test_everything_is_in_the_namespace_of_the_release_and_there_is_one_of_each(
     documents = helm.template(values, namespace="elsewhere")
     account = pod(documents)["spec"]["serviceAccountName"]
     for document in beside(documents):
-        expected = None if document["kind"] in CLUSTER_WIDE else "elsewhere"
-        assert document["metadata"].get("namespace") == expected
+        watched = values.get("config", {}).get("cluster", {}).get("namespaces", ())
+        spaces = {None} if document["kind"] in CLUSTER_WIDE else {"elsewhere"}
+        spaces |= {*watched} if document["kind"] in {"Role", "RoleBinding"} else set()
+        assert document["metadata"].get("namespace") in spaces
         for subject in document.get("subjects", ()) if document in webhook(documents) else ():
             assert (subject["name"], subject["namespace"]) == (account, "elsewhere")
         for entry in document.get("webhooks", ()):
@@ -112,7 +114,8 @@ def test_everything_is_in_the_namespace_of_the_release_and_there_is_one_of_each(
             left_out = entry["namespaceSelector"]["matchExpressions"][0]["values"]
             assert left_out[:2] == ["kube-system", "elsewhere"]
             assert len(set(left_out)) == len(left_out)
-    assert len({(each["kind"], each["metadata"]["name"]) for each in documents}) == len(documents)
+    named = {(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in documents}
+    assert len(named) == len(documents)
 
 
 @each_choice
@@ -247,6 +250,58 @@ def test_no_right_is_given_that_the_choice_does_not_need(helm):
         "muster-controllers",
         "muster-certificates",
     }
+
+
+SOME = CHOICES["some namespaces alone"]
+
+
+def test_where_namespaces_are_named_its_rights_are_roles_there_and_of_the_cluster_it_reads_what_has_no_namespace(helm):
+    spaces = SOME["config"]["cluster"]["namespaces"]
+    everywhere = {**SOME, "config": {**SOME["config"], "cluster": {"namespaces": []}}}
+    documents, wide = helm.template(SOME), helm.template(everywhere)
+    kept = {"nodes", "namespaces", "clustertrainingruntimes", "deviceclasses", *CONFIGURATIONS}
+    for rule in (rule for each in documents if each["kind"] == "ClusterRole" for rule in each["rules"]):
+        assert set(rule["resources"]) <= kept
+        assert rule.get(NAMES) or {*rule["verbs"]} <= {"get", "list", "watch"}
+    for space in spaces:
+        there = [each for each in documents if each["kind"] == "Role" and each["metadata"]["namespace"] == space]
+        assert held(there) | held(documents, "ClusterRole") == held(wide, "ClusterRole")
+        bound = {each["roleRef"]["name"]: each["roleRef"]["kind"] for each in documents if each["kind"] == "RoleBinding"
+                 and each["metadata"]["namespace"] == space}  # fmt: skip
+        assert bound == {each["metadata"]["name"]: "Role" for each in there}
+    assert renders.config(documents).cluster.namespaces == tuple(spaces)
+
+
+CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+
+
+def held(documents, kind="Role"):
+    """The rights in all roles of a kind, without those to one object."""
+    return {
+        (group, resource, verb)
+        for each in documents
+        if each["kind"] == kind
+        for rule in each["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_where_namespaces_are_named_their_jobs_alone_are_sent_to_muster(helm):
+    entries = [entry for each in helm.template(SOME) if each["kind"] in renders.WEBHOOKS for entry in each["webhooks"]]
+    assert len(entries) == 7
+    for entry in entries:
+        out, named = entry["namespaceSelector"]["matchExpressions"]
+        assert (out["operator"], named["operator"], named["values"]) == ("NotIn", "In", ["team-a", "team-b"])
+
+
+def test_where_namespaces_are_named_the_anchors_can_be_read_all_the_same(helm):
+    anchors = {"audit": {"anchors": "configmap"}}
+    role = renders.one(
+        helm.template({"config": {**anchors, "cluster": {"namespaces": ["team-a"]}}}), "Role", "muster-anchors"
+    )
+    assert ("", "configmaps", "get") in held([role])
 
 
 def test_pods_start_anew_for_what_is_read_at_the_start_and_for_nothing_else(helm):

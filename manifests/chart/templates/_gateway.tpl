@@ -50,6 +50,9 @@ app.kubernetes.io/instance: {{ .Values.gateway.name }}
 {{- if has $gateway.engines.namespace (concat (list "kube-system" .Release.Namespace) .Values.webhooks.excludedNamespaces) -}}
 {{- fail (printf "gateway.engines.namespace: Muster decides nothing in %s, so that engines would get no claim, seat or node there; give another namespace" $gateway.engines.namespace) -}}
 {{- end -}}
+{{- if and .Values.config.cluster.namespaces (not (has $gateway.engines.namespace .Values.config.cluster.namespaces)) -}}
+{{- fail (printf "gateway.engines.namespace: %s is not in config.cluster.namespaces, so that Muster decides nothing there; add it" $gateway.engines.namespace) -}}
+{{- end -}}
 {{- if and (gt (int $gateway.replicas) 1) (not $gateway.database.secretName) -}}
 {{- fail (printf "gateway.replicas: %v of them cannot share a journal in a file; give gateway.database.secretName, or 1" $gateway.replicas) -}}
 {{- end -}}
