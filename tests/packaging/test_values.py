@@ -22,7 +22,7 @@ from muster.webhook.pages import gates
 from muster.webhook.pages.page_server import HEALTH
 from tests.manifests import files, policies, rules
 from tests.packaging import others, renders
-from tests.packaging.choices import CHOICES, GATEWAY, ISSUER
+from tests.packaging.choices import CHOICES, GATEWAY, ISSUER, PAGE
 
 POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", *POLICIES, *renders.WEBHOOKS)
@@ -628,12 +628,47 @@ def test_without_turns_there_is_no_agent(helm):
     assert agents(helm.template(GATEWAYS["a gateway"])) == []
 
 
+SCRAPERS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+
+
+def ingress(documents):
+    """Who is let in to which ports by each NetworkPolicy, by its name; None for everybody."""
+    own = [each for each in documents if each["kind"] == "NetworkPolicy"]
+    return {
+        (each["metadata"]["name"], rule["ports"][0]["port"]): rule.get("from")
+        for each in own
+        for rule in each["spec"].get("ingress", ())
+    }
+
+
+def test_by_itself_nobody_is_let_in_but_whom_the_chart_cannot_know(helm):
+    values = {**CHOICES["gateways whose engines take turns"], **PAGE, "networkPolicy": {}}
+    values["config"] = {**CHOICES["gateways whose engines take turns"]["config"], **PAGE["config"]}
+    documents = helm.template(values)
+    assert ingress(documents) == {
+        ("muster", "webhook"): None,  # the address of the API server is not known, and it comes from no pod
+        ("gateway", "gateway"): None,  # clients have keys
+        ("gateway", "metrics"): [SCRAPERS],
+        ("gateway-devices", "metrics"): [SCRAPERS],
+    }
+    every = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
+    assert len(every) == 4
+    assert all(each["policyTypes"] == ["Ingress", "Egress"] for each in every)
+
+
+def test_without_anybody_who_scrapes_metrics_are_closed_and_a_page_is_open_to_those_that_are_named(helm):
+    values = {**CHOICES["gateways whose engines take turns"], "networkPolicy": {"metricsFrom": []}}
+    assert set(ingress(helm.template(values))) == {("muster", "webhook"), ("gateway", "gateway")}
+    page = {**PAGE, "auditPage": {"enabled": True, "clientsFrom": [SCRAPERS]}}
+    assert ingress(helm.template(page))["muster-audit-page", "page"] == [SCRAPERS]
+
+
 def test_a_gateway_lets_in_those_that_are_named(helm):
     clients, metrics = renders.one(gateway(helm.template(GATEWAYS["gateways that share a database"])), "NetworkPolicy")[
         "spec"
     ]["ingress"]
     assert clients["from"] == [{"namespaceSelector": {"matchLabels": {"team": "ml"}}}]
-    assert "from" not in metrics
+    assert metrics["from"] == [SCRAPERS]
     guarded = gateway(helm.template(GATEWAYS["a gateway with a certificate of cert-manager"]))
     spec = renders.one(guarded, "NetworkPolicy")["spec"]
     assert spec["ingress"][1]["from"] == [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]

@@ -106,3 +106,21 @@ subjects:
   resourceNames: [{{ . }}]
   verbs: [get, update]
 {{- end }}
+
+{{/* What pods of Muster reach by a NetworkPolicy: DNS, and the API server behind its Service. */}}
+{{- define "muster.egressRules" -}}
+{{- $api := .Values.networkPolicy.apiServer -}}
+- ports:
+    - {protocol: UDP, port: 53}
+    - {protocol: TCP, port: 53}
+- ports:
+    {{- range $api.ports }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+  {{- with $api.cidrs }}
+  to:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . }}}
+    {{- end }}
+  {{- end }}
+{{- end }}
