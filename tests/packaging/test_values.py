@@ -602,7 +602,11 @@ def test_agents_of_devices_serve_the_engines_of_the_gateway_and_may_no_more_than
     assert "--namespace=team-a" in container["args"]
     assert spec["hostPID"]
     assert spec["securityContext"]["runAsUser"] == 65532  # of the engines, so that it may end them without a capability
-    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    (first,) = spec["initContainers"]
+    assert (first["securityContext"]["runAsUser"], spec["securityContext"]["runAsGroup"]) == (0, 65532)
+    for each in (first, container):
+        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert not each["securityContext"]["allowPrivilegeEscalation"]
     (volume,) = spec["volumes"]
     assert volume["hostPath"]["path"] == "/run/leases" == container["volumeMounts"][0]["mountPath"]
     rights = {each["metadata"]["namespace"]: each["rules"] for each in own if each["kind"] == "Role"}
