@@ -14,11 +14,14 @@ import yaml
 
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.sessions import kustomizations
-from e2e.suites.support import spaces
+from e2e.suites.support import devices, spaces
+from e2e.suites.support.installations import Installation
 from e2e.suites.support.kubectls import Kubectl, Outcome
 from e2e.suites.support.spaces import Space
 from e2e.suites.support.waits import until
 from muster.sessions.platforms import manifests
+
+pytestmark = pytest.mark.xdist_group("installation")
 
 Document = dict[str, Any]
 Change = Callable[[Document], Any]
@@ -79,10 +82,12 @@ def settings_of(home: Space, engines: Space) -> manifests.Settings:
     )
 
 
-def sent(engines: Space, home: Space, document: Document, *, dry_run: bool = False) -> Outcome:
+def sent(
+    engines: Space, home: Space, document: Document, *, dry_run: bool = False, options: tuple[str, ...] = ()
+) -> Outcome:
     """Create an object with the token of the Gateway's account."""
     account = f"--as=system:serviceaccount:{home.name}:gateway"
-    return engines.create(document, dry_run=dry_run, options=(account,))
+    return engines.create(document, dry_run=dry_run, options=(account, *options))
 
 
 def job_set(settings: manifests.Settings, **container: Any) -> Document:
@@ -200,6 +205,12 @@ JOB_SETS: dict[str, Change] = {
             {"templates": [{"metadata": {"name": "more"}, "spec": {"resources": {"requests": {"storage": "1Ti"}}}}]}
         ]
     ),
+    "pods of others by a selector": lambda made: made["spec"]["replicatedJobs"][0]["template"]["spec"].update(
+        manualSelector=True, selector={"matchLabels": {"app": "theirs"}}
+    ),
+    "another controller of its Job": lambda made: made["spec"]["replicatedJobs"][0]["template"]["spec"].update(
+        managedBy="example.com/mine"
+    ),
     "another controller": lambda made: made["spec"].update(managedBy="kueue.x-k8s.io/multikueue"),
 }
 
@@ -313,6 +324,23 @@ def test_engines_of_other_settings_are_taken(
     home: Space, engines: Space, settings: manifests.Settings, changes: dict[str, Any]
 ) -> None:
     sent(engines, home, job_set(dataclasses.replace(settings, **changes)), dry_run=True).expect()
+
+
+ROLE = {"nodeLabels": {"pool": "rl"}, "tolerations": [{"key": "rl", "effect": "NoSchedule"}]}
+
+
+def test_what_musters_admission_adds_to_engines_is_taken(
+    installation: Installation, home: Space, engines: Space, settings: manifests.Settings
+) -> None:
+    engines.kubectl.apply(devices.device_class("e2e-gateway", "true")).expect()
+    shared = {"deviceClass": "e2e-gateway", "sharing": "shared", "claims": 1, "maxSessions": 2, "memory": "1Gi"}
+    roles = {"trainer": {**ROLE, "spread": "kubernetes.io/hostname"}, "sampler": ROLE}
+    made = job_set(dataclasses.replace(settings, profile="e2e-gateway"))
+    with installation.configure({"profiles": {"e2e-gateway": shared}, "roles": roles}):
+        outcome = sent(engines, home, made, dry_run=True, options=("-o", "json"))
+    engines.kubectl.delete("deviceclass", "e2e-gateway")
+    added = set(pod(outcome.expect().json)) - set(pod(made))
+    assert added == {"resourceClaims", "schedulingGates", "affinity", "tolerations", "topologySpreadConstraints"}
 
 
 def test_what_others_make_in_the_namespace_is_not_bound(engines: Space) -> None:
