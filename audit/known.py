@@ -114,8 +114,12 @@ def hashed(given: object) -> str:
 
 
 def is_name(given: str) -> bool:
-    """Whether Kubernetes takes a text as the name of an object."""
-    return _NAME.fullmatch(given) is not None
+    """Whether Kubernetes takes a text as the name of an object, and it is no token of a known form."""
+    return _has_form(_NAME, given)
+
+
+def _has_form(form: re.Pattern[str], given: str) -> bool:
+    return form.fullmatch(given) is not None and scanner.text(given) == given
 
 
 def name(given: str) -> str:
@@ -280,7 +284,7 @@ def _is_shown(given: str, at: _Place) -> bool:
     if at.kind == "label":
         return at.key in places["labels"] and is_name(given)
     if at.member in places["images"]:
-        return _IMAGE.fullmatch(given) is not None and scanner.text(given) == given
+        return _has_form(_IMAGE, given)
     is_word = at.member in places["words"] and _is_known(given)
     return is_word or (at.member in places["names"] and is_name(given)) or _AMOUNT.fullmatch(given) is not None
 
@@ -289,7 +293,7 @@ def _is_setting(given: str, key: str, kind: str) -> bool:
     """Whether the value of a variable or a flag is a host, or else a number, a word or a reference."""
     places = _tables().places
     if key in places["hosts"]:
-        return _HOST.fullmatch(given) is not None
+        return _has_form(_HOST, given)
     if key not in places[kind]:
         return False
     reference = _REFERENCE.fullmatch(given)
