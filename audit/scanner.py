@@ -106,7 +106,7 @@ def record(raw: Record, further: Names = None) -> Record:
     """Return a record with the values that the job has, without secrets; `raw` is not changed."""
     out = cast("dict[str, object]", value({**raw, "changes": [], "findings": []}, further))
     for part in ("changes", "findings"):
-        out[part] = [_entry(each, further) for each in cast("Sequence[Mapping[str, object]]", raw[part])]  # type: ignore[literal-required]
+        out[part] = [_entry(each, further) for each in cast("Sequence[Mapping[str, object]]", raw[part])]
     return cast("Record", out)
 
 

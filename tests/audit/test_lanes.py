@@ -24,6 +24,7 @@ class Unsteady:
     """A sink that does what `outcome` says: write, fail, fail after it has written all, or half."""
 
     name = "unsteady"
+    is_kept = False
 
     def __init__(self, memory):
         self.lines, self.outcome = memory.lines, "well"
@@ -35,6 +36,9 @@ class Unsteady:
             self.lines.append(line[: len(line) // 2])
         if self.outcome != "well":
             raise OSError(self.outcome)
+
+    def damage(self):
+        return ""
 
     def last_lines(self):
         return reversed(self.lines)
