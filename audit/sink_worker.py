@@ -18,6 +18,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from muster.audit.anchor_notes import Anchor, Ends
 from muster.audit.chain import Chain, ChainError, parse
@@ -166,7 +167,7 @@ class SinkWorker:
         return self._event("log_started", {"status": self._end}) if self._end else None
 
     def _event(self, name: str, details: EventDetails) -> Record:
-        about: RecordedObject = {"kind": "AuditLog", "namespace": "", "name": self._sink.name}
+        about: RecordedObject = {"kind": "AuditLog", "namespace": "", "name": Path(self._sink.name).name}
         return event(name, details, about, datetime.datetime.now(datetime.UTC))
 
     def _fail(self, record: Record, error: Exception) -> None:
