@@ -30,7 +30,7 @@ _TOKENS = re.compile(
     r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY[\s\S]*"  # to the end of the text
     r"|(?<![A-Za-z0-9])(?:hf_|gh[opusr]_|github_pat_|gl(?:pat|rt|dt|cbt|ptt)-|nvapi-|wandb_v1_|[sr]k_(?:live|test)_|sk-"
     r"|pypi-|npm_|dckr_pat_|gsk_|xai-|hvs\.|r8_|pplx-|tml-|AIza|ya29\.|xox[abeoprs]-|SG\.|A(?:KIA|SIA)(?=[A-Z0-9]{16}\b)"
-    r"|xapp-\d-|GOCSPX-|whsec_|do[op]_v1_|glsa_|ATATT3|(?:SK|dapi)(?=[0-9a-f]{32}\b)|[1-9]\d{7,9}:AA(?=[\w-]{33})"
+    r"|xapp-\d-|GOCSPX-|whsec_|do[op]_v1_|glsa_|ATATT3|(?:SK|dapi)(?=[0-9a-f]{32}\b)|[1-9]\d{7,9}:AA(?=[\w-]{8})"
     r"|AGE-SECRET-KEY-1)(?=[\w.-]{0,200}[0-9A-Z]|[\w-]{24})[\w.-]{8,}"
     r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?"
     r"|(?i:(?<=bearer )|(?<=basic ))[\w.~+/=-]{8,}"

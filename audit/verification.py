@@ -55,9 +55,9 @@ def verify(
 ) -> Iterator[Problem]:
     """Check the lines of one log, all its files in order (`files.lines(log_files.rotated(path))`).
 
-    A log whose oldest files were rotated away begins in the middle of its chain; that is no fault, and neither is a start
-    after a process that was killed. Problems come in the order of the lines, but missing records come last, when it is
-    certain that they were not moved, and then what is not known.
+    A log whose oldest files were rotated away begins in the middle of its chain; that is no fault, and neither is a
+    start after a process that was killed. Problems come in the order of the lines, but missing records come last, when
+    it is certain that they were not moved, and then what is not known.
 
     Args:
         lines: the log, oldest line first.
