@@ -34,6 +34,7 @@ _SOURCES = ("strategies", "webhook/admission")  # whose sentences records have
 _DEEPEST = 40  # levels of a value that is shown
 _LONGEST = 4096  # characters of a sentence
 _REMEMBERED = 512  # characters of a sentence that is remembered
+_TOKEN = 16  # characters that a token has at least
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.ASCII)
 _IMAGE = re.compile(
     r"[\w.-]{1,253}(?::\d{1,5})?(?:/[\w.-]{1,128}){0,8}(?::[\w.-]{1,128})?(?:@sha256:[0-9a-f]{64})?", re.ASCII
@@ -119,7 +120,12 @@ def is_name(given: str) -> bool:
 
 
 def _has_form(form: re.Pattern[str], given: str) -> bool:
-    return form.fullmatch(given) is not None and scanner.text(given) == given
+    return form.fullmatch(given) is not None and (len(given) < _TOKEN or not _is_token(given))
+
+
+@functools.lru_cache(maxsize=1024)  # of short texts, which have the form of a name
+def _is_token(given: str) -> bool:
+    return scanner.text(given) != given
 
 
 def name(given: str) -> str:
