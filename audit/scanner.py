@@ -42,7 +42,7 @@ _TOKENS = re.compile(
     r"|(?<![A-Za-z0-9+])[A-Za-z0-9+/]{86}=="  # Azure's storage
     r"|(?<![\w@.-])(?:[0-9a-f]{40}|(?=[a-z]{0,51}\d)[a-z2-7]{52})(?!\w)"  # W&B; Azure DevOps
     # A long word of letters and digits that was cut: nobody knows its form.
-    r"|(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,200}\d)(?=\d{0,200}[A-Za-z])[A-Za-z0-9+/]{16,}(?=…|\.\.\.)",
+    r"|(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,200}\d)(?=[\d+/]{0,200}[A-Za-z])[A-Za-z0-9+/]{16,}(?=…|\.\.\.)",
     re.ASCII,
 )
 _SHORTEST = 16  # characters of what is read as base64
