@@ -77,10 +77,9 @@ def verify(
             expected.see(link)
         breach = succession.follow(link, line, trusted=trusted)
         yield from map(_removed, succession.settled())
+        beginnings.see(link, line, "" if own else event_name(link))
         if own:
             yield own
-        else:
-            beginnings.see(cast("Sealed", link), line)
         if breach and trusted and not (restarts and breach.kind == "restarted"):
             yield breach
     yield from map(_removed, succession.remaining())
@@ -128,15 +127,15 @@ class _Beginnings:
         self._is_empty = True
         self._unclean: list[LogLine] = []
 
-    def see(self, record: Sealed, line: LogLine) -> None:
-        name = event_name(record)
-        if name == "log_started" and record["event"]["details"].get("status") != "clean":
+    def see(self, link: Link, line: LogLine, name: str) -> None:
+        """Take note of a record; `name` is that of its event, "" for none and in a record that was changed."""
+        status = cast("Sealed", link)["event"]["details"].get("status") if name else ""
+        if name == "log_started" and status != "clean":
             self._unclean.append(line)
-        if self._is_empty and record["seq"] != 1:
-            message = f"this chain begins at record {record['seq']}; what stood before is not known"
+        if self._is_empty and link["seq"] != 1:
+            message = f"this chain begins at record {link['seq']}; what stood before is not known"
             self._first = _problem(line, "begins", message)
             if name == "log_damaged":
-                status = record["event"]["details"].get("status")
                 self._first = _problem(line, "removed", f"{message}, since the file was {status} while it was written")
         self._is_empty = False
 

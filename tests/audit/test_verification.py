@@ -46,6 +46,12 @@ def test_a_log_that_begins_in_the_middle_says_so_and_that_is_no_fault(sealed):
     assert not found.is_fault
 
 
+def test_a_log_of_which_the_first_record_was_edited_begins_with_it(sealed):
+    first, *others = sealed(3)
+    found = verification.verify(log_files.numbered(io.BytesIO(b"".join([edited(first), *others])), "audit.log"))
+    assert [each.kind for each in found] == ["edited"]
+
+
 def test_an_empty_log_has_no_problems():
     assert problems([]) == []
 
