@@ -4,18 +4,23 @@ Sinks fail independently, and one may have records that another lost, so each wo
 sink fails, a worker keeps the first record that could not be written and retries it with growing pauses and jitter, so
 that it recovers even without new records. Later records are counted, and the next record that is written says how many
 are missing.
+
+A log that processes continue has records of its own: `log_started` with the end that the process before left,
+`log_stopped`, and `log_damaged` when lines that were written are found to be gone.
 """
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from muster.audit.anchor_notes import Anchor, Ends
-from muster.audit.chain import Chain, ChainError
-from muster.audit.record_schema import Record
+from muster.audit.chain import Chain, ChainError, parse
+from muster.audit.record_schema import EventDetails, Record, RecordedObject, event, event_name
 from muster.audit.sinks import Sink
 from muster.backoffs import Backoff
 
@@ -47,6 +52,7 @@ class SinkWorker:
         self._chain: Chain | None = None
         self._first: Anchor | None = None
         self._last = Chain()
+        self._end = ""  # how the process before ended, where it wrote this log
         self._pending: tuple[Record, int] | None = None
         self._due = 0.0
         self._dropped = 0
@@ -92,7 +98,8 @@ class SinkWorker:
 
     def close(self) -> None:
         """Retry the kept record for the last time and close the sink."""
-        self.retry(now=True)
+        if self.retry(now=True) and self._last.seq and self._sink.is_kept:
+            self._attempt(self._event("log_stopped", {}))
         try:
             self._sink.close()
         except OSError as error:
@@ -101,13 +108,15 @@ class SinkWorker:
     def _attempt(self, record: Record) -> bool:
         try:
             chain = self._chain = self._chain or self._resume()
+            if news := self._news():
+                self._sink.write(chain.seal(news))
             self._sink.write(chain.seal(record, self._dropped))
         except TypeError:
             raise
         except Exception as error:  # noqa: BLE001  # sinks may come from elsewhere
             self._fail(record, error)
             return False
-        self._dropped, self._last = 0, Chain(chain.seq, chain.prev)
+        self._end, self._dropped, self._last = "", 0, Chain(chain.seq, chain.prev)
         self._first = self._first or Anchor(chain.seq, chain.prev)
         self._recover()
         return True
@@ -120,12 +129,30 @@ class SinkWorker:
         return found if found.seq >= self._last.seq else Chain(self._last.seq, self._last.prev)
 
     def _found(self) -> Chain:
-        for line in itertools.islice(self._sink.last_lines(), _LINES_LOOKED_AT):
+        for number, line in enumerate(itertools.islice(self._sink.last_lines(), _LINES_LOOKED_AT)):
             try:
-                return Chain.resume_from(line)
+                found = Chain.resume_from(line)
             except ChainError as error:
                 _log.warning("audit line skipped", extra={"sink": self._sink.name, "error": str(error)})
+                continue
+            if not self._last.seq and self._sink.is_kept:
+                self._end = "unclean" if number or event_name(parse(line)) != "log_stopped" else "clean"
+            return found
         return Chain()
+
+    def _news(self) -> Record | None:
+        """Return the record of what befell the log before the next record, None for nothing."""
+        damage, last = self._sink.damage(), self._last
+        if damage:
+            if not self.failing:
+                _log.warning("audit log damaged", extra={"sink": self._sink.name, "status": damage, "seq": last.seq})
+                self._on_error(self._sink.name, OSError(f"the file was {damage}"))
+            return self._event("log_damaged", {"record": f"{last.seq}:{last.prev}", "status": damage})
+        return self._event("log_started", {"status": self._end}) if self._end else None
+
+    def _event(self, name: str, details: EventDetails) -> Record:
+        about: RecordedObject = {"kind": "AuditLog", "namespace": "", "name": Path(self._sink.name).name}
+        return event(name, details, about, datetime.datetime.now(datetime.UTC))
 
     def _fail(self, record: Record, error: Exception) -> None:
         if not self.failing:

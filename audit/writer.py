@@ -170,6 +170,7 @@ class AuditWriter:
             else:
                 self._handle(item)
         for worker in self._all_workers():
+            worker.miss(self._lost)
             worker.close()
 
     def _holds(self) -> bool:
@@ -211,6 +212,7 @@ class AuditWriter:
         with contextlib.suppress(queue.Empty):
             while True:
                 if isinstance(self._queue.get_nowait(), tuple):
+                    self._lost += 1
                     self._on_drop("closed", 1)
 
     def _all_workers(self) -> list[SinkWorker]:

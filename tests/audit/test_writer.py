@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.audit import log_files, sinks, verification, writer
+from muster.audit import log_files, record_schema, sinks, verification, writer
 from muster.backoffs import Backoff
 
 PATIENCE = 10.0  # seconds that no passing test waits for
@@ -60,7 +60,8 @@ def submit(audit, make_record, *uids):
 
 
 def told(lines):
-    return [(record["uid"], record.get("dropped", 0)) for record in map(orjson.loads, lines)]
+    records = list(map(orjson.loads, lines))
+    return [(record_schema.event_name(each) or each["uid"], each.get("dropped", 0)) for each in records]
 
 
 def uids(lines):
@@ -294,7 +295,9 @@ def test_a_restarted_process_continues_the_chain_of_its_file(open_writer, log, m
         submit(audit, make_record, *each)
         assert audit.close(PATIENCE)
     lines = list(log_files.lines(log_files.rotated(log)))
-    assert [orjson.loads(line.data)["seq"] for line in lines] == [1, 2, 3, 4]
+    names = [name for name, _ in told(line.data for line in lines)]
+    assert names == ["a", "b", "log_stopped", "log_started", "c", "d", "log_stopped"]
+    assert orjson.loads(lines[3].data)["event"]["details"] == {"status": "clean"}
     assert list(verification.verify(lines)) == []
 
 
@@ -303,7 +306,10 @@ def test_a_process_that_was_killed_in_the_middle_of_a_line_is_continued(open_wri
     audit = open_writer(sinks.RotatingFileSink(log))
     submit(audit, make_record, "a")
     audit.close(PATIENCE)
-    assert [(each.line, each.kind) for each in verification.verify(log_files.lines([log]))] == [(4, "torn")]
+    assert [(each.line, each.kind) for each in verification.verify(log_files.lines([log]))] == [
+        (4, "torn"),
+        (5, "unclean"),
+    ]
 
 
 def test_a_really_full_device_does_not_stop_admission(open_writer, log, new_sink, make_record):
@@ -317,7 +323,7 @@ def test_a_really_full_device_does_not_stop_admission(open_writer, log, new_sink
     assert turned(audit, healthy=True)
     submit(audit, make_record, "c")
     audit.close(PATIENCE)
-    assert told(log.read_bytes().splitlines()) == [("a", 0), ("c", 1)]
+    assert told(log.read_bytes().splitlines()) == [("a", 0), ("c", 1), ("log_stopped", 0)]
 
 
 def test_a_second_process_writes_elsewhere_until_the_first_is_gone(open_writer, log, new_sink, make_record):
@@ -331,7 +337,7 @@ def test_a_second_process_writes_elsewhere_until_the_first_is_gone(open_writer, 
     assert (second.healthy, uids(fallback.lines)) == (False, "b")
     first.close(PATIENCE)
     assert turned(second, healthy=True)
-    assert told(log.read_bytes().splitlines()) == [("a", 0), ("b", 0)]
+    assert told(log.read_bytes().splitlines()) == [("a", 0), ("log_stopped", 0), ("log_started", 0), ("b", 0)]
     assert list(verification.verify(log_files.lines([log]))) == []
 
 

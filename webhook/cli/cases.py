@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
+from muster.audit import scanner
 from muster.strategies.documents import decoding, findings, names, paths
 from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.documents.runtimes import Runtime
@@ -93,8 +94,8 @@ class Case(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """`TrainJob/llama`."""
-        return self.source.title
+        """`TrainJob/llama`, without tokens of a known form."""
+        return scanner.text(self.source.title)
 
     @property
     def place(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, cast
 
 from muster.audit import scanner
 from muster.strategies.changes import restores
@@ -45,8 +45,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
     document, decision, registered = case.source.document, case.mutated, case.mutated.strategy
     chosen, job = registered.strategy if registered else None, _job(case, setup)
     world, earlier = _measured(job), restores.applied(document)
-    line = _described(job) if job else None
-    return {
+    explained = {
         **{key: value for key, value in findings_report.place_of(case.source.origin).items() if key != "line"},
         "object": case.title,
         "apiVersion": document["apiVersion"],
@@ -61,8 +60,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         and registered
         and {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin},
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        # Without tokens of a known form: a terminal is often shown to others, and the log of CI to everybody.
-        "launch": scanner.text(line) if line else line,
+        "launch": _described(job) if job else None,
         "world": world
         and {
             "nodes": world.nodes,
@@ -81,6 +79,8 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "failure": case.failure or None,
         "ending": _ending(case, job, before if case.predicted else None),
     }
+    # Without tokens of a known form: a terminal is often shown to others, and the log of CI to everybody.
+    return cast("dict[str, Any]", scanner.value(explained))
 
 
 def ending(case: Case, setup: Setup) -> Ending:

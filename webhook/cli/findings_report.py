@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from muster.audit import scanner
 from muster.strategies.documents import decoding, paths
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Path
@@ -147,7 +148,7 @@ class Report(Struct, frozen=True):
         for each in self.unreadable:
             about = place_of(each.origin)
             shown.append({**about, "document": about["document"] or None, "unreadable": each.message})
-        return jsons.dump(versioned("check", shown)) + "\n"
+        return jsons.dump(scanner.value(versioned("check", shown))) + "\n"
 
     def summary(self) -> str:
         """Return how many of everything there are, in one line."""
