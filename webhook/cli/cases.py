@@ -222,24 +222,14 @@ class Setup(Struct, frozen=True, dict=True):
         """
         cluster = cluster or self.cluster.reader
         mutated, validated = self._decided(source, source.document, cluster, old)
-        inside = related.inlined.check(
-            source, mutated, self.inputs, lambda other: self._found(source, other, cluster, old)
-        )
-        outside = file_findings.check(source, mutated, cluster, self.inputs)
-        own = tuple(map(answers.quotable, (*outside, *inside.findings)))
-        settled = inside.settled | related.settled(mutated, validated, self.inputs)
-        first, second = answers.without_tokens(mutated), answers.without_tokens(validated)
-        return Case(source, first, second, own, settled)
 
-    def _found(
-        self,
-        source: Source,
-        document: Mapping[str, Any],
-        cluster: readers.ClusterReader,
-        old: Mapping[str, Any] | None,
-    ) -> list[Finding]:
-        mutated, validated = self._decided(source, document, cluster, old)
-        return [*mutated.findings, *validated.findings]
+        def decide(other: Mapping[str, Any]) -> list[Finding]:
+            return [found for each in self._decided(source, other, cluster, old) for found in each.findings]
+
+        told = related.look(source, (mutated, validated), cluster, self.inputs, decide)
+        found = (*file_findings.check(source, mutated, cluster, self.inputs), *told.findings)
+        first, second = answers.without_tokens(mutated), answers.without_tokens(validated)
+        return Case(source, first, second, tuple(map(answers.quotable, found)), told.settled)
 
     def _decided(
         self,

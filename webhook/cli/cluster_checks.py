@@ -20,7 +20,7 @@ from muster.strategies.documents import trainjobs
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.loose import member
 from muster.webhook.admission import answers
-from muster.webhook.cli import cases, problems
+from muster.webhook.cli import cases, problems, related
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import dry_runs, kinds, listings, live, readers, served, trainers, writes
@@ -93,7 +93,7 @@ async def _claims(setup: Setup, decided: Iterable[Case], sender: transports.Send
     for namespace, name in named:
         kind = kinds.VOLUME_CLAIM
         ref = readers.Ref(kind.name, namespace, name)
-        if setup.inputs.named(kind.name, namespace, name) or not kind.can_exist(ref):
+        if setup.inputs.named(related.PersistentVolumeClaim, namespace, name) or not kind.can_exist(ref):
             continue
         try:
             claim = await access.get(kind, namespace, name)

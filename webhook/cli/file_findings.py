@@ -39,7 +39,7 @@ _NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
 def check(
     source: Source, decision: Decision, cluster: readers.ClusterReader, inputs: related.Inputs
 ) -> Iterator[Finding]:
-    """Report what the API server would refuse, a runtime that no file holds, and what other documents say.
+    """Report what the API server would refuse, and a runtime that no file holds.
 
     Args:
         source: the object as it was written.
@@ -53,8 +53,6 @@ def check(
         yield from schemas.check(source.document, kind)
     if decision.verdict != "skipped" and decision.governor.runtime_open:
         yield _unknown_runtime(decision, cluster, inputs)
-    if decision.verdict != "skipped" and decision.governor.owner is None:
-        yield from related.check(source, decision, cluster, inputs)
 
 
 def _repeated(document: Mapping[str, Any], repeat: Repeat) -> Finding:
@@ -83,7 +81,7 @@ def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader, inputs:
         f"no {kind} of this name is among the files, so what depends on it was not checked; {meant}give it with "
         f"--runtimes FILE, which `{_command(kind, name, namespace)} > FILE` writes"
     )
-    elsewhere = any(each.kind in trainjobs.RUNTIME_KINDS and _name(each.document) == name for each in inputs.sources)
+    elsewhere = any(each.kind in trainjobs.RUNTIME_KINDS and each.metadata.name == name for each in inputs.sources)
     report = warning if near or elsewhere else note
     return report("spec.runtimeRef.name", name, message, rule="core/runtime-unknown")
 
