@@ -15,11 +15,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, TypedDict
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, TypedDict
 
 from muster import runtime_choice
 from muster.config_trainers import ConfigTrainer
-from muster.strategies.documents import names
+from muster.runtime_choice import Document
+from muster.strategies.documents import loose, names
 
 if TYPE_CHECKING:
     from kubeflow.trainer import TrainerClient
@@ -38,7 +39,7 @@ __all__ = [
     "train",
 ]
 
-Option = Callable[[dict[str, Any], Any, Any], None]
+Option: TypeAlias = Callable[[dict[str, Any], Any, Any], None]
 """An option of `TrainerClient.train`: a callable of job, trainer and backend that fills in the job."""
 
 _BAR = 20  # characters
@@ -152,7 +153,7 @@ def train(
     return name
 
 
-def submit(client: TrainerClient, document: Mapping[str, Any]) -> str:
+def submit(client: TrainerClient, document: Document) -> str:
     """Create a job from a plain document, and tell what the cluster said to it, as `train` does.
 
     It is for what the SDK does not send: `num_proc_per_node`, and the env of a torchtune job.
@@ -231,12 +232,12 @@ class _Launch:
         metadata = job.setdefault("metadata", {})
         for member, own in self.metadata.items():
             if own:
-                metadata[member] = {**(metadata.get(member) or {}), **own}
+                metadata[member] = {**loose.member(metadata, member), **own}
 
 
-def _carrier(trainer: ConfigTrainer, runtime: types.Runtime) -> Any:
+def _carrier(trainer: ConfigTrainer, runtime: types.Runtime) -> object:
     sdk = _types()
-    needs: dict[str, Any] = {"num_nodes": trainer.num_nodes}
+    needs: dict[str, object] = {"num_nodes": trainer.num_nodes}
     resources = {key: str(value) for key, value in (trainer.resources_per_node or {}).items()}
     needs["resources_per_node"] = resources or None
     _refuse(trainer, "num_proc_per_node")
@@ -255,7 +256,7 @@ def _refuse(trainer: ConfigTrainer, member: str) -> None:
         )
 
 
-def _types() -> Any:
+def _types() -> Any:  # a module, which not everybody has
     try:
         from kubeflow.trainer.types import types  # noqa: PLC0415  # 100 MB that not everybody has
     except ImportError as error:
@@ -330,7 +331,7 @@ def _refusal(error: BaseException | None) -> RefusedError | None:
     while error is not None:
         try:
             status = json.loads(error.body)  # type: ignore[attr-defined]
-            causes = (status.get("details") or {}).get("causes") or ()
+            causes = loose.items(loose.member(status, "details"), "causes")
             return RefusedError(str(status["message"]), [f"{each['field']}: {each['message']}" for each in causes])
         except (AttributeError, KeyError, TypeError, ValueError):
             error = error.__cause__

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from muster.config_trainers import ConfigTrainer, register_backend
 from muster.strategies.frameworks.trl import flags
 
 __all__ = ["LoRA", "Logging", "Precision", "Quantization", "TRLTrainer", "VLLMSampling"]
 
-Value: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[float] | Mapping[str, Any] | None
+Value: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[float] | Mapping[str, object] | None
 
 
 @dataclass(kw_only=True, frozen=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 from muster.config_trainers import ConfigTrainer
+from muster.runtime_choice import Document
 from muster.strategies.documents import findings, names
 from muster.strategies.documents.findings import Finding
 from muster.webhook.admission import decisions, reviews
@@ -18,7 +17,7 @@ __all__ = ["judge"]
 _NAMESPACE = "default"
 
 
-def judge(trainer: ConfigTrainer, runtime: Mapping[str, Any], policy: Policy | None) -> list[Finding]:
+def judge(trainer: ConfigTrainer, runtime: Document, policy: Policy | None) -> list[Finding]:
     """Return what the webhook would find, errors first.
 
     Args:
@@ -41,14 +40,14 @@ def judge(trainer: ConfigTrainer, runtime: Mapping[str, Any], policy: Policy | N
     return sorted(found, key=lambda each: each not in findings.errors(found))
 
 
-def _placed(runtime: Mapping[str, Any]) -> Mapping[str, Any]:
+def _placed(runtime: Document) -> Document:
     """Return a namespaced runtime where the job will look for it."""
     if runtime.get("kind") != "TrainingRuntime":
         return runtime
     return {**runtime, "metadata": {**runtime["metadata"], "namespace": _NAMESPACE}}
 
 
-def _request(document: Mapping[str, Any], phase: reviews.Phase) -> reviews.Request:
+def _request(document: Document, phase: reviews.Phase) -> reviews.Request:
     return reviews.Request(
         phase=phase,
         uid="",

@@ -6,12 +6,12 @@ import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
+from muster.runtime_choice import Document
 from muster.strategies.documents import findings
 from muster.strategies.plugins.protocols import FrameworkStrategy
 from muster.testing import call_counts, strategy_runs
-from muster.testing.example_jobs import SECRET, Sample, samples
+from muster.testing.example_jobs import SECRET, Made, Sample, samples
 from muster.webhook.admission.decisions import Decision
 
 __all__ = ["check_rules"]
@@ -187,7 +187,7 @@ _CHECKS: Mapping[str, _Check] = {
 }
 
 
-def _outcome(strategy: FrameworkStrategy, sample: Sample) -> Any:
+def _outcome(strategy: FrameworkStrategy, sample: Sample) -> object:
     mutated = strategy_runs.decide(strategy, sample.job, sample.cluster, "mutate", in_tree=True)
     validated = strategy_runs.decide(strategy, mutated.document, sample.cluster, "validate", in_tree=True)
     return mutated.document, mutated.findings, validated.findings
@@ -199,46 +199,46 @@ def _is_rule(rule: str) -> bool:
     return bool(group and slash and words.isalnum() and name == name.lower())
 
 
-def _marked(value: Any) -> Any:
-    """Return a copy in which every object that may have members of any name has one that nobody knows."""
-    if isinstance(value, list):
-        return [_marked(each) for each in value]
-    if not isinstance(value, Mapping):
-        return value
-    inner = {key: each if key in _MAPS else _marked(each) for key, each in value.items()}
-    return {**inner, _UNKNOWN: copy.deepcopy(_VALUE)}
+def _objects(value: object) -> Iterator[Made]:
+    """Yield each object in a value whose members may have any name: itself first, mappings of users' names not."""
+    match value:
+        case list():
+            for each in value:
+                yield from _objects(each)
+        case dict():
+            yield value
+            for key, each in value.items():
+                yield from _objects(each if key not in _MAPS else None)
 
 
 _MAPS = ("labels", "annotations", "limits", "requests", "nodeSelector", "matchLabels")
 """Mappings whose members are the user's names, and of one type."""
 
 
-def _count(value: Any) -> int:
-    if isinstance(value, list):
-        return sum(map(_count, value))
-    if not isinstance(value, Mapping):
-        return 0
-    return (value.get(_UNKNOWN) == _VALUE) + sum(map(_count, value.values()))
+def _marked(job: Document) -> Document:
+    """Return a copy in which every object that may have members of any name has one that nobody knows."""
+    marked = copy.deepcopy(dict(job))
+    for each in list(_objects(marked)):
+        each[_UNKNOWN] = copy.deepcopy(_VALUE)
+    return marked
 
 
-def _queued(job: Mapping[str, Any]) -> dict[str, Any]:
+def _count(job: Document) -> int:
+    return sum(each.get(_UNKNOWN) == _VALUE for each in _objects(job))
+
+
+def _queued(job: Document) -> Document:
     labels = {**job["metadata"].get("labels", {}), "kueue.x-k8s.io/queue-name": "gpus"}
     return {**job, "metadata": {**job["metadata"], "labels": labels}, "spec": {**job["spec"], "suspend": True}}
 
 
-def _nameless(job: Mapping[str, Any]) -> dict[str, Any]:
+def _nameless(job: Document) -> Document:
     rest = {key: value for key, value in job["metadata"].items() if key not in ("name", "uid")}
     return {**job, "metadata": {**rest, "generateName": "example-"}}
 
 
-def _variables(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, list):
-        for each in value:
-            yield from _variables(each)
-    elif isinstance(value, Mapping):
-        yield from (each for each in value.get("env") or () if isinstance(each, Mapping))
-        for each in value.values():
-            yield from _variables(each)
+def _variables(job: Document) -> Iterator[Document]:
+    return (entry for each in _objects(job) for entry in each.get("env", ()))
 
 
 def _texts(decision: Decision) -> str:

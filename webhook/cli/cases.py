@@ -10,11 +10,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field, structs
 
-from muster.strategies.documents import decoding, findings, loose, names, paths
+from muster.strategies.documents import decoding, findings, model, names, paths
 from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
@@ -107,7 +106,7 @@ class Case(Struct, frozen=True):
         return self.mutated.request.namespace
 
     @property
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> Mapping[str, object]:
         """The object as the cluster would store it."""
         return self.mutated.document
 
@@ -211,7 +210,7 @@ class Setup(Struct, frozen=True, dict=True):
         source: Source,
         cluster: readers.ClusterReader | None = None,
         *,
-        old: Mapping[str, Any] | None = None,
+        old: Mapping[str, object] | None = None,
     ) -> Case:
         """Decide about a job as if it were created now; findings quote no token of a known form.
 
@@ -223,7 +222,7 @@ class Setup(Struct, frozen=True, dict=True):
         cluster = cluster or self.cluster.reader
         mutated, validated = self._decided(source, source.document, cluster, old)
 
-        def decide(other: Mapping[str, Any]) -> list[Finding]:
+        def decide(other: Mapping[str, object]) -> list[Finding]:
             return [found for each in self._decided(source, other, cluster, old) for found in each.findings]
 
         told = related.look(source, (mutated, validated), cluster, self.inputs, decide)
@@ -234,9 +233,9 @@ class Setup(Struct, frozen=True, dict=True):
     def _decided(
         self,
         source: Source,
-        document: Mapping[str, Any],
+        document: Mapping[str, object],
         cluster: readers.ClusterReader,
-        old: Mapping[str, Any] | None,
+        old: Mapping[str, object] | None,
     ) -> tuple[Decision, Decision]:
         mutated = evaluate(self._request(source, document, "mutate", old), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
@@ -257,18 +256,17 @@ class Setup(Struct, frozen=True, dict=True):
             raise CommandError("\n".join(str(each) for each in self.unreadable))
 
     def _request(
-        self, source: Source, document: Mapping[str, Any], phase: reviews.Phase, old: Mapping[str, Any] | None
+        self, source: Source, document: Mapping[str, object], phase: reviews.Phase, old: Mapping[str, object] | None
     ) -> reviews.Request:
-        metadata = loose.member(document, "metadata")
-        namespace, name = metadata.get("namespace"), metadata.get("name")
+        about = decoding.read(document, model.Namespace).metadata
         return reviews.Request(
             phase=phase,
             uid="",
             operation="CREATE" if old is None else "UPDATE",
             kind=_kind(source),
             group=_GROUPS.get(_kind(source), source.group),
-            namespace=namespace if isinstance(namespace, str) and namespace else self.namespace,
-            name=name if isinstance(name, str) else "",
+            namespace=about.namespace or self.namespace,
+            name=about.name,
             document=document,
             old=old,
             dry_run=True,
@@ -402,8 +400,5 @@ def _runtime(case: Case, name: str, setup: Setup) -> Runtime | None:
 
 
 def _is_given(name: str, namespace: str, setup: Setup) -> bool:
-    for source in setup.sources:
-        metadata = source.document.get("metadata")
-        if source.kind == "JobSet" and isinstance(metadata, dict) and metadata.get("name") == name:
-            return (metadata.get("namespace") or setup.namespace) == namespace
-    return False
+    named = [each for each in setup.sources if each.kind == "JobSet" and each.metadata.name == name]
+    return bool(named) and (named[0].metadata.namespace or setup.namespace) == namespace

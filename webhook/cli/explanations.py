@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from muster.audit import scanner
 from muster.audit.record_schema import BOOKKEEPING
@@ -31,10 +31,13 @@ from muster.webhook.cli import findings_report, problems
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cluster.readers import Ref
 
-__all__ = ["Ending", "ending", "explain"]
+__all__ = ["Ending", "Explanation", "ending", "explain"]
+
+Explanation: TypeAlias = Mapping[str, Any]
+"""One value of JSON's types, an item of `muster.dev/explain/v1`."""
 
 
-def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Explanation:
     """Return the explanation of a case, of JSON's types; missing parts are None.
 
     Args:
@@ -88,7 +91,7 @@ def ending(case: Case, setup: Setup) -> Ending:
     return _ending(case, _job(case, setup))
 
 
-def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
+def _runtime(case: Case, setup: Setup) -> dict[str, object] | None:
     runtime = case.mutated.governor.runtime
     if runtime is None:
         return None
@@ -134,9 +137,9 @@ def _job(case: Case, setup: Setup) -> Job | None:
     )
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: Change) -> dict[str, object]:
     """Return a change for JSON; `before` or `after` is missing when there was, or is, no value."""
-    out: dict[str, Any] = {"op": change.op, "path": change.field, "pointer": change.path}
+    out: dict[str, object] = {"op": change.op, "path": change.field, "pointer": change.path}
     if not isinstance(change.before, Absent):
         out["before"] = change.before
     if not isinstance(change.after, Absent):
@@ -194,7 +197,7 @@ class Ending(TypedDict):
     text: str
 
 
-def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None) -> Ending:
+def _ending(case: Case, job: Job | None, before: Explanation | None = None) -> Ending:
     """Return how the explanation of a case ends.
 
     Args:

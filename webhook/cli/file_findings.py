@@ -14,7 +14,6 @@ import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from msgspec import structs
 
@@ -55,7 +54,7 @@ def check(
         yield _unknown_runtime(decision, cluster, inputs)
 
 
-def _repeated(document: Mapping[str, Any], repeat: Repeat) -> Finding:
+def _repeated(document: Mapping[str, object], repeat: Repeat) -> Finding:
     """Report a member that is written twice; the value that is lost is not quoted, for nobody has looked at it."""
     if repeat.merged:
         message = "is written here, and a << behind it gives another value, which kubectl takes; put the << first"
@@ -66,7 +65,7 @@ def _repeated(document: Mapping[str, Any], repeat: Repeat) -> Finding:
     else:
         message = "is written twice in one object with one value; remove one"
     value = paths.lookup(document, repeat.path)
-    shown = None if value is paths.ABSENT or isinstance(value, dict | list) else value
+    shown = None if value is paths.ABSENT or type(value) in (dict, list) else value
     return warning(paths.field(document, repeat.path), shown, message, rule="core/repeated-member")
 
 
@@ -91,7 +90,7 @@ def _command(kind: str, name: str, namespace: str) -> str:
     return f"kubectl get{where} {kind.lower()} {name if _NAME.fullmatch(name) else 'NAME'} -o yaml"
 
 
-def _name(document: Mapping[str, Any]) -> str:
+def _name(document: Mapping[str, object]) -> str:
     return str(loose.member(document, "metadata").get("name", ""))
 
 
@@ -120,7 +119,7 @@ def framework(decision: Decision) -> str:
     return next(filter(None, found), "")
 
 
-def _of_parts(document: Mapping[str, Any], serves: str | None) -> str:
+def _of_parts(document: Mapping[str, object], serves: str | None) -> str:
     """Return the one framework of the parts that train, or that serve."""
     work = parts.find(document, ("spec",), serves, program_kinds.identify)
     places = [pods.place(document, *each) for each in work.places]
@@ -136,7 +135,7 @@ def of_container(container: model.Container) -> str:
     return "trl" if program.target.startswith("trl.scripts.") else _LAUNCHERS.get(program.launcher, "")
 
 
-def may_train(jobset: Mapping[str, Any]) -> bool:
+def may_train(jobset: Mapping[str, object]) -> bool:
     """Whether any container of a JobSet, which has the shape of its kind, starts a program that may train."""
     every = (each for job in decoding.read(jobset, model.JobSet).spec.replicated_jobs for each in job.pod.containers)
     return any(containers.program(each, program_kinds.identify).kind is not Kind.IDLE for each in every)

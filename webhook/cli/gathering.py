@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding
+from muster.strategies.documents import decoding, model, trainjobs
 from muster.webhook import manifests
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import kinds, memory, readers
@@ -73,9 +72,7 @@ def _shipped(given: Sequence[Source]) -> list[str]:
     """
     folder = default_runtimes()
     files = {path.stem: str(path) for path in sorted(folder.glob("*.yaml"))}
-    specs = [each.document.get("spec") for each in given]
-    refs = [spec.get("runtimeRef") for spec in specs if isinstance(spec, dict)]
-    named = {str(ref.get("name")) for ref in refs if isinstance(ref, dict)}
+    named = {name for each in given if (name := trainjobs.runtime_ref(each.document)[1])}
     return [files[name] for name in sorted(named)] if named and named <= files.keys() else [str(folder)]
 
 
@@ -100,7 +97,7 @@ class _Gathered(Struct):
         """Add the input or the runtimes: documents added earlier win, two of one call must agree."""
         earlier, unreadable = set(self.kept), []
         for source in given:
-            if not _is_read(source.document):
+            if not _is_read(source):
                 continue
             misfit = _misfit(source)
             if not misfit:
@@ -122,17 +119,21 @@ class _Gathered(Struct):
                 self.kept[ref] = source
 
 
-def _is_read(document: Mapping[str, Any]) -> bool:
+def _is_read(source: Source) -> bool:
     """Whether the document has a kind that decisions read, and a name."""
-    kind, metadata = kinds.kind_of(document), document.get("metadata")
-    named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str) and bool(metadata["name"])
-    return kind is not None and named and kind.ref(document) is not None
+    kind = kinds.kind_of(source.document)
+    return kind is not None and bool(source.metadata.name) and kind.ref(source.document) is not None
+
+
+class _Snapshot(Struct, frozen=True):
+    """A ConfigMap that may hold a runtime."""
+
+    data: model.Anything = {}
 
 
 def _misfit(source: Source) -> str:
     """Return why a decision cannot read the document; "" when it can."""
     kind = kinds.kind_of(source.document)
     if kind is not None and kind.suffix:
-        return "" if isinstance(source.document.get("data") or {}, dict) else "data: must be an object"
-    found = decoding.check(source.document)
-    return str(found[0]) if found else ""
+        return "data: must be an object" if decoding.convert(source.document, _Snapshot)[1] else ""
+    return next(map(str, decoding.check(source.document)), "")

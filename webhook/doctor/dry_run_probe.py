@@ -15,7 +15,6 @@ import secrets
 import statistics
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any
 
 from muster.kube import transports
 from muster.strategies.documents import names
@@ -160,7 +159,7 @@ async def _corrected(installation: Installation, framework: str, runtime: str, m
     return error(what, "see the mutating entries (check webhooks) and `muster audit` for this job's record")
 
 
-def _job(runtime: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Document:
+def _job(runtime: str, metadata: Mapping[str, object], spec: Mapping[str, object]) -> Document:
     reference = {"apiGroup": names.TRAINER_GROUP, "kind": "ClusterTrainingRuntime", "name": runtime}
     return {
         "apiVersion": names.TRAINER_API_VERSION,

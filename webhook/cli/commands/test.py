@@ -7,13 +7,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from muster.audit.record_schema import BOOKKEEPING
 from muster.strategies.changes.changes import Change
-from muster.strategies.documents import names
+from muster.strategies.documents import loose, names
 from muster.strategies.documents.paths import Absent
 from muster.webhook import kubeyaml
 from muster.webhook.cli import case_files, cases, ci_formats, findings_report, gathering, problems, terminal
@@ -86,7 +86,7 @@ def _difference(trial: Trial) -> Difference:
     return Difference(name, expected, decided, "expected", "decided")
 
 
-def _object(trial: Trial) -> dict[str, Any]:
+def _object(trial: Trial) -> _Entry:
     comparison = trial.comparison
     return {
         "case": str(trial.folder),
@@ -111,7 +111,8 @@ def _junit(trial: Trial) -> ci_formats.Test:
     return ci_formats.Test(*about)
 
 
-_Entry = Mapping[str, Any]
+_Entry: TypeAlias = Mapping[str, Any]
+"""What was decided, or a part of it, of JSON's types."""
 _PATCH = ("op", "path", "value", "rule")
 _FINDING = ("severity", "rule", "field")
 _MEMORY = f"/metadata/annotations/{names.APPLIED_ANNOTATION.replace('/', '~1')}"
@@ -120,8 +121,8 @@ _MEMORY = f"/metadata/annotations/{names.APPLIED_ANNOTATION.replace('/', '~1')}"
 class Comparison(NamedTuple):
     """Two objects of JSON's types that are equal where a case is as expected."""
 
-    expected: dict[str, Any]
-    decided: dict[str, Any]
+    expected: _Entry
+    decided: _Entry
 
     @property
     def is_equal(self) -> bool:
@@ -129,7 +130,7 @@ class Comparison(NamedTuple):
         return jsons.dump(self.expected) == jsons.dump(self.decided)
 
 
-def shown(case: Case) -> dict[str, Any]:
+def shown(case: Case) -> _Entry:
     """Return what was decided, in the form of expected.yaml and with a few members more."""
     changes = case.mutated.changes if case.mutated.verdict == "patched" else ()
     return {
@@ -151,11 +152,11 @@ def shown(case: Case) -> dict[str, Any]:
     }
 
 
-def compare(expected: Mapping[str, Any] | None, found: Mapping[str, Any]) -> Comparison:
+def compare(expected: _Entry | None, found: _Entry) -> Comparison:
     """Compare an expectation with a result of `decided`; None compares nothing and shows what is worth writing down."""
     if expected is None:
         return Comparison({}, _worth(found))
-    shown: dict[str, Any] = {}
+    shown: dict[str, object] = {}
     for key, value in expected.items():
         if key == "patch":
             shown[key] = [entry for _, entry in _worded(value, found[key], _is_operation, _PATCH)]
@@ -175,11 +176,11 @@ def _decision(case: Case) -> str:
 
 def _is_memory(change: Change) -> bool:
     """Whether a change writes or gives back nothing but Muster's own annotation."""
-    is_alone = isinstance(change.after, dict) and set(change.after) == {names.APPLIED_ANNOTATION}
+    is_alone = loose.mapping(change.after).keys() == {names.APPLIED_ANNOTATION}
     return change.rule in BOOKKEEPING or is_alone or change.path == _MEMORY
 
 
-def _worth(found: Mapping[str, Any]) -> dict[str, Any]:
+def _worth(found: _Entry) -> _Entry:
     out = {"decision": found["decision"]}
     if found["decision"] == "patched":
         out["patch"] = [_short(each, _PATCH) for each in found["patch"]]
@@ -208,7 +209,7 @@ def _worded(
     ]
 
 
-def _short(entry: _Entry, keys: tuple[str, ...]) -> dict[str, Any]:
+def _short(entry: _Entry, keys: tuple[str, ...]) -> _Entry:
     return {key: entry[key] for key in keys if key in entry}
 
 
@@ -225,7 +226,7 @@ def _is_finding(expected: _Entry, found: _Entry) -> bool:
     )
 
 
-def _same(first: Any, second: Any) -> bool:
+def _same(first: object, second: object) -> bool:
     """Whether two values of JSON's types are equal; `True` is not 1."""
     return bool(first == second) and jsons.dump(first) == jsons.dump(second)
 
@@ -275,7 +276,7 @@ def _run(folder: Path, roots: Sequence[Path], *, update: bool = False) -> Trial:
     return Trial(folder, "failed", comparison, case.failure)
 
 
-def _expected(path: Path, *, may_miss: bool) -> Mapping[str, Any] | None:
+def _expected(path: Path, *, may_miss: bool) -> _Entry | None:
     if not path.exists() and may_miss:
         return None
     if not path.exists():
@@ -327,7 +328,7 @@ def _fault(each: sources.Unreadable) -> Fault:
     return Fault(each.origin.file, each.origin.line, 1, each.message)
 
 
-def _write(path: Path, value: Mapping[str, Any]) -> None:
+def _write(path: Path, value: _Entry) -> None:
     """Write an expectation, behind the comment with which the file begins."""
     head = []
     if path.exists():

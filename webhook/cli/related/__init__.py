@@ -7,8 +7,7 @@ name may be files for two environments, so that jobs are compared with each othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -32,9 +31,10 @@ from muster.webhook.cli.related.related_documents import (
     Service,
 )
 from muster.webhook.cluster import readers
+from muster.webhook.cluster.readers import Document
 from muster.webhook.kubeyaml.sources import Source
 
-__all__ = ["Inputs", "PersistentVolumeClaim", "Told", "look"]
+__all__ = ["Inputs", "PersistentVolumeClaim", "Told", "job_of", "look"]
 
 _SEVERAL = 2
 
@@ -71,13 +71,13 @@ def look(
     if any(each.rule == "core/shape" for each in mutated.findings):
         return Told()
     request, governor = mutated.request, mutated.governor
-    stored, found = _job(mutated, mutated.document), list[Finding]()
+    stored, found = job_of(mutated, mutated.document), list[Finding]()
     settled = set[tuple[str, str]]()
     known = request.kind == "JobSet" or governor.runtime is not None
     if known and mutated.verdict != "skipped" and governor.owner is None:
         if len(inputs.sources) >= _SEVERAL:
             found += _check(stored, source, cluster, inputs)
-        with_texts, only_without = inlined.check(_job(mutated, source.document), source, mutated, inputs, decide)
+        with_texts, only_without = inlined.check(job_of(mutated, source.document), source, mutated, inputs, decide)
         found += with_texts
         settled |= only_without
     said = (*mutated.findings, *validated.findings)
@@ -93,7 +93,7 @@ _UNKNOWN = "claims/unknown-object"
 """The rule about a missing template, which the driver makes for a ComputeDomain of the input."""
 
 
-def _job(decision: Decision, document: Mapping[str, Any]) -> Job:
+def job_of(decision: Decision, document: Document) -> Job:
     """Return a document in the place of the job of a decision, with what governs that."""
     request, runtime = decision.request, decision.governor.runtime
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"

@@ -125,15 +125,15 @@ def _subdomain(job: Job, source: Source, inputs: Inputs, cluster: readers.Cluste
 
 def _subdomains(inputs: Inputs, cluster: readers.ClusterReader) -> Mapping[tuple[str, str, str], Source]:
     """Return the first job of each file that makes a Service, by file, namespace and name of the Service."""
-    kept: dict[tuple[str, str, str], Source] | None = inputs.memory.get("subdomains")
-    if kept is None:
-        kept = inputs.memory["subdomains"] = {}
+    if inputs.services is None:
+        kept: dict[tuple[str, str, str], Source] = {}
         for source in inputs.sources:
             if source.kind in ("TrainJob", "JobSet") and not _is_owned(source):
                 namespace = inputs.namespace_of(source)
                 name = _service_name(_network(source, namespace, cluster), source.metadata.name)
                 kept.setdefault((source.origin.file, namespace, name), source)
-    return kept
+        inputs.services = kept
+    return inputs.services
 
 
 def _service_name(network: model.Network, job: str) -> str:

@@ -273,7 +273,10 @@ def _of_trl(spec: FlagSpec, value: object) -> Iterator[str]:
 
 
 def _words(value: object) -> Iterator[str]:
-    if isinstance(value, list):
-        yield from map(str, value)
-    else:
-        yield json.dumps(value) if isinstance(value, dict) else str(value)
+    match value:
+        case list():
+            yield from map(str, value)
+        case dict():
+            yield json.dumps(value)
+        case _:
+            yield str(value)

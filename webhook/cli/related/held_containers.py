@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from muster.strategies.documents import model, names, trainjobs
 from muster.strategies.documents.findings import Finding
@@ -44,10 +44,8 @@ class Held(Struct, frozen=True, eq=False):
     @property
     def command(self) -> Sequence[str]:
         """The command and the arguments."""
-        own, theirs = self.trainer or model.Trainer(), self.container
-        command = theirs.command if own.command is None else own.command
-        args = theirs.args if own.args is None else own.args
-        return [*(command or ()), *(args or ())]
+        own = {part: words for part in ("command", "args") if (words := getattr(self.trainer, part, None)) is not None}
+        return [*structs.replace(self.container, **own).argv]
 
     @property
     def env(self) -> Sequence[model.EnvVar]:

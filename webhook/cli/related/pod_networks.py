@@ -23,13 +23,12 @@ from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
 from muster.strategies.launches import addresses, coordinators, host_ports, readings, sites, topologies
-from muster.strategies.launches.host_ports import Opened
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.written import Seen, Written
 from muster.webhook.cli.related import held_containers
 from muster.webhook.cli.related.held_containers import Held
 from muster.webhook.cli.related.related_documents import Given, Inputs, NetworkPolicy, PolicyRule, Service
-from muster.webhook.kubeyaml.sources import Origin, Source
+from muster.webhook.kubeyaml.sources import Source
 
 __all__ = ["addressed", "policies", "settled", "shared_ports", "targets"]
 
@@ -123,8 +122,8 @@ def _shared(job: Job, source: Source, inputs: Inputs) -> Iterator[Finding]:
         where, identity = addresses.find(seen, launch), seen.setting(launch, "rdzv_id")
         if where.address is None or identity is None or not where.kind.startswith("etcd") or "$" in identity.text:
             continue
-        key = "ids", source.origin.file, job.namespace, where.address.text, identity.text
-        other: Source = inputs.memory.setdefault(key, source)
+        key = source.origin.file, job.namespace, where.address.text, identity.text
+        other = inputs.stores.setdefault(key, source)
         if other.origin != source.origin:
             message = (
                 f"the {other.kind} of {other.origin} has this id at the same etcd, so the nodes of both meet each "
@@ -246,9 +245,8 @@ def shared_ports(job: Job, source: Source, inputs: Inputs) -> Iterator[Finding]:
     found = host_ports.opened(job)
     if found is None:
         return
-    kept: dict[Origin, tuple[Source, Opened]] = inputs.memory.setdefault("ports", {})
-    kept[source.origin] = source, found
-    for origin, (other, opened) in kept.items():
+    inputs.ports[source.origin] = source, found
+    for origin, (other, opened) in inputs.ports.items():
         if origin == source.origin or origin.file != source.origin.file or opened.port != found.port:
             continue
         one, two = (decoding.read(each.spec, _Pod) for each in (found, opened))

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from muster.strategies.documents import decoding, model, names
 from muster.strategies.documents.model import Amounts, Quantity, Selector, Texts
+from muster.strategies.launches.host_ports import Opened
 from muster.webhook.kubeyaml.sources import Origin, Source
 
 __all__ = [
@@ -132,7 +133,9 @@ class NetworkPolicy(_Object, frozen=True):
 
     def rules(self, side: str) -> Sequence[PolicyRule]:
         """Return the rules of `ingress` or `egress`."""
-        return self.spec.ingress if side == "ingress" else self.spec.egress or ()
+        if side == "ingress":
+            return self.spec.ingress
+        return () if self.spec.egress is None else self.spec.egress
 
 
 class _QuotaSpec(_Object, frozen=True):
@@ -249,12 +252,16 @@ class Inputs:
 
     Attributes:
         sources: the documents, in their order.
-        memory: what was found out about all of them, by what found it.
+        services: the first job of each file that makes a Service, once all were looked at (`collisions`).
+        stores: the first job of each that names an id of a store (`pod_networks`).
+        ports: what the jobs so far open on their machines (`pod_networks`).
     """
 
     def __init__(self, sources: Sequence[Source] = (), namespace: str = "default") -> None:
         self.sources = sources
-        self.memory: dict[Any, Any] = {}
+        self.services: Mapping[tuple[str, str, str], Source] | None = None
+        self.stores: dict[tuple[str, ...], Source] = {}
+        self.ports: dict[Origin, tuple[Source, Opened]] = {}
         self._namespace = namespace
         self._found: dict[tuple[type[Struct], str], dict[str, list[Given[Any]]]] = {}
         for source in sources:
