@@ -6,7 +6,7 @@ import dataclasses
 
 from muster.config_trainers import ConfigTrainer
 from muster.runtime_choice import Document
-from muster.strategies.documents import findings, names
+from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Policy
@@ -30,8 +30,10 @@ def judge(trainer: ConfigTrainer, runtime: Document, policy: Policy | None) -> l
     document = trainer.to_trainjob("trainer", runtime=runtime)
     reader = memory.InMemoryReader([_placed(runtime)], default_namespace=_NAMESPACE)
     policy = policy or Policy()
-    mutated = decisions.evaluate(_request(document, "mutate"), reader, policy)
-    validated = decisions.evaluate(_request(mutated.document, "validate"), reader, policy)
+    asked = reviews.of_object("mutate", "TrainJob", document, _NAMESPACE)
+    mutated = decisions.evaluate(asked, reader, policy)
+    asked = reviews.of_object("validate", "TrainJob", mutated.document, _NAMESPACE)
+    validated = decisions.evaluate(asked, reader, policy)
     for decision in (mutated, validated):
         if decision.message:
             return [findings.error("spec", None, decision.message, rule="core/undecided")]
@@ -45,20 +47,3 @@ def _placed(runtime: Document) -> Document:
     if runtime.get("kind") != "TrainingRuntime":
         return runtime
     return {**runtime, "metadata": {**runtime["metadata"], "namespace": _NAMESPACE}}
-
-
-def _request(document: Document, phase: reviews.Phase) -> reviews.Request:
-    return reviews.Request(
-        phase=phase,
-        uid="",
-        operation="CREATE",
-        kind="TrainJob",
-        group=names.TRAINER_GROUP,
-        namespace=_NAMESPACE,
-        name=document["metadata"]["name"],
-        document=document,
-        old=None,
-        dry_run=True,
-        username="",
-        groups=(),
-    )

@@ -18,7 +18,7 @@ import jsonpatch
 import orjson
 
 from muster.runtime_choice import Document
-from muster.strategies.documents import loose, names
+from muster.strategies.documents import loose
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
 from muster.strategies.plugins.protocols import FrameworkStrategy
@@ -34,7 +34,6 @@ __all__ = ["applied", "decide", "jobset_of", "mutate", "reapplied", "validate", 
 
 _ORIGIN = "strategy under test"
 _BUDGET = 10.0
-_GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
 
 def mutate(strategy: FrameworkStrategy, job: Document, *cluster: Document, old: Document | None = None) -> Decision:
@@ -70,7 +69,8 @@ def decide(  # noqa: PLR0913  # a request and who answers it
 ) -> Decision:
     """Return a decision; `in_tree` calls the strategy on this thread and on no copies, as Muster's own are called."""
     policy = Policy(registry=_registry(strategy, in_tree=in_tree), plugin_budget=_BUDGET)
-    return decisions.evaluate(_request(job, phase, old), InMemoryReader(cluster, default_namespace=NAMESPACE), policy)
+    request = reviews.of_object(phase, job["kind"], job, NAMESPACE, old)
+    return decisions.evaluate(request, InMemoryReader(cluster, default_namespace=NAMESPACE), policy)
 
 
 def _registry(strategy: FrameworkStrategy, *, in_tree: bool) -> Registry:
@@ -82,23 +82,6 @@ def _registry(strategy: FrameworkStrategy, *, in_tree: bool) -> Registry:
     else:
         registry.register(strategy, _ORIGIN)
     return registry
-
-
-def _request(job: Document, phase: reviews.Phase, old: Document | None) -> reviews.Request:
-    return reviews.Request(
-        phase=phase,
-        uid="00000000-0000-0000-0000-000000000000",
-        operation="CREATE" if old is None else "UPDATE",
-        kind=job["kind"],
-        group=_GROUPS[job["kind"]],
-        namespace=NAMESPACE,
-        name=job["metadata"].get("name", ""),
-        document=job,
-        old=old,
-        dry_run=False,
-        username="author",
-        groups=(),
-    )
 
 
 def applied(job: Document, decision: Decision) -> object:

@@ -27,6 +27,7 @@ from muster.webhook.cli.gathering import GatheredCluster
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cli.related import Inputs
 from muster.webhook.cluster import overlay, readers
+from muster.webhook.cluster.readers import Document
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Source, Unreadable
 
@@ -106,7 +107,7 @@ class Case(Struct, frozen=True):
         return self.mutated.request.namespace
 
     @property
-    def document(self) -> Mapping[str, object]:
+    def document(self) -> Document:
         """The object as the cluster would store it."""
         return self.mutated.document
 
@@ -210,7 +211,7 @@ class Setup(Struct, frozen=True, dict=True):
         source: Source,
         cluster: readers.ClusterReader | None = None,
         *,
-        old: Mapping[str, object] | None = None,
+        old: Document | None = None,
     ) -> Case:
         """Decide about a job as if it were created now; findings quote no token of a known form.
 
@@ -222,7 +223,7 @@ class Setup(Struct, frozen=True, dict=True):
         cluster = cluster or self.cluster.reader
         mutated, validated = self._decided(source, source.document, cluster, old)
 
-        def decide(other: Mapping[str, object]) -> list[Finding]:
+        def decide(other: Document) -> list[Finding]:
             return [found for each in self._decided(source, other, cluster, old) for found in each.findings]
 
         told = related.look(source, (mutated, validated), cluster, self.inputs, decide)
@@ -233,9 +234,9 @@ class Setup(Struct, frozen=True, dict=True):
     def _decided(
         self,
         source: Source,
-        document: Mapping[str, object],
+        document: Document,
         cluster: readers.ClusterReader,
-        old: Mapping[str, object] | None,
+        old: Document | None,
     ) -> tuple[Decision, Decision]:
         mutated = evaluate(self._request(source, document, "mutate", old), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
@@ -256,23 +257,10 @@ class Setup(Struct, frozen=True, dict=True):
             raise CommandError("\n".join(str(each) for each in self.unreadable))
 
     def _request(
-        self, source: Source, document: Mapping[str, object], phase: reviews.Phase, old: Mapping[str, object] | None
+        self, source: Source, document: Document, phase: reviews.Phase, old: Document | None
     ) -> reviews.Request:
-        about = decoding.read(document, model.Namespace).metadata
-        return reviews.Request(
-            phase=phase,
-            uid="",
-            operation="CREATE" if old is None else "UPDATE",
-            kind=_kind(source),
-            group=_GROUPS.get(_kind(source), source.group),
-            namespace=about.namespace or self.namespace,
-            name=about.name,
-            document=document,
-            old=old,
-            dry_run=True,
-            username="",
-            groups=(),
-        )
+        namespace = decoding.read(document, model.Namespace).metadata.namespace or self.namespace
+        return reviews.of_object(phase, _kind(source), document, namespace, old)
 
 
 def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:

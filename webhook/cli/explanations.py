@@ -20,12 +20,12 @@ from muster.strategies.documents import loose, names, trainjobs
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Absent
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import program_kinds, sites, topologies, worlds
+from muster.strategies.launches import sites, topologies, worlds
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.sites import Site
 from muster.strategies.launches.worlds import World
 from muster.strategies.trainer import predictions
-from muster.webhook.admission import policies
+from muster.webhook.admission import admission_context, policies
 from muster.webhook.admission.policies import Mode
 from muster.webhook.cli import findings_report, problems
 from muster.webhook.cli.cases import Case, Setup
@@ -118,23 +118,12 @@ def _because(case: Case, setup: Setup) -> str:
 
 def _job(case: Case, setup: Setup) -> Job | None:
     """Return the job as its strategy sees it after mutation; None where its launch is not known."""
-    governor, document = case.mutated.governor, case.document
-    is_trainjob = case.source.kind == "TrainJob"
-    if case.mutated.strategy is None or case.misfits or (is_trainjob and governor.runtime is None):
+    governor = case.mutated.governor
+    unknown = case.source.kind == "TrainJob" and governor.runtime is None
+    if case.mutated.strategy is None or case.misfits or unknown:
         return None
-    kind = "TrainJob" if is_trainjob else "JobSet"
-    return Job(
-        kind=kind,  # type: ignore[arg-type]  # one of the two
-        changes=Changes(document),
-        namespace=case.namespace,
-        runtime=governor.runtime,
-        owner=governor.owner,
-        claim_devices=governor.claim_devices,
-        settings=setup.policy.framework(governor.framework).settings,
-        supply=governor.supply,
-        roles=setup.policy.roles,
-        identify=program_kinds.identify,
-    )
+    context = admission_context.of(case.mutated.request, setup.policy, governor)
+    return context.job(Changes(case.document), governor)
 
 
 def _change(change: Change) -> dict[str, object]:
