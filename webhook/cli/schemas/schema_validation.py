@@ -6,9 +6,12 @@ A member that is null counts as missing, as in the API server (apiextensions-api
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import resources
 
 from muster.strategies.documents import loose, overrides, paths
 from muster.strategies.documents.findings import Finding, error
@@ -236,7 +239,6 @@ def _size(count: int, least: int, most: int | None) -> Iterator[str]:
 RULE = "core/trainer-version"
 
 _LONGEST_REPLACEMENT = 600  # characters of a replacement; a longer one is described
-_Write = Callable[[Document, object, Version], str]
 
 
 def told(document: Document, path: Path, kind: Kind, fits: Callable[[Kind], bool]) -> str | None:
@@ -254,8 +256,10 @@ def told(document: Document, path: Path, kind: Kind, fits: Callable[[Kind], bool
         return None
     order = list(every)
     newer = order.index(knowing[0]) > order.index(kind.trainer)
-    value = paths.lookup(document, path)
-    instead = _row(path, newer=newer)(document, value, kind.trainer)
+    instead = _row(path, newer=newer) or f"remove it, for {kind.trainer} has nothing in its place"
+    if "{patched}" in instead:
+        instead = _patched(document, kind.trainer)
+    instead = instead.replace("{processes}", _processes(paths.lookup(document, path)))
     fitting = [version for version in knowing if version.name != "next" and fits(every[version])]
     judged = f"; `--trainer {fitting[-1].name}` judges the file for a cluster that has it" if fitting else ""
     known = f"is known since {knowing[0]}" if newer else f"was removed in {order[order.index(knowing[-1]) + 1]}"
@@ -276,24 +280,20 @@ def _knows(shape: Shape, path: Path) -> bool:
     return True
 
 
-def _row(path: Path, *, newer: bool) -> _Write:
+def _row(path: Path, *, newer: bool) -> str:
+    """Return what `versions.toml` says of a member, "" for nothing."""
     names = [part for part in path if isinstance(part, str)]
-    rows = _SINCE if newer else _UNTIL
-    for start in range(len(names)):
-        if found := rows.get(".".join(names[start:])):
-            return found
-    return _removed
+    rows = _rows()["newer" if newer else "removed"]
+    ends = (".".join(names[start:]) for start in range(len(names)))
+    return next((rows[each] for each in ends if each in rows), "")
 
 
-def _removed(_: Document, __: object, version: Version) -> str:
-    return f"remove it, for {version} has nothing in its place"
+@functools.cache
+def _rows() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads(resources.files(__package__).joinpath("versions.toml").read_text("utf-8"))
 
 
-def _says(text: str) -> _Write:
-    return lambda _, __, ___: text
-
-
-def _patched(document: Document, _: object, version: Version) -> str:
+def _patched(document: Document, version: Version) -> str:
     """Write what changes the pods of a runtime as the version in force spells it."""
     text = kubeyaml.dump(kubeyaml.Row([overrides.spelled(document, version.patches)])).strip()[2:-2]
     if len(text) > _LONGEST_REPLACEMENT:
@@ -301,11 +301,10 @@ def _patched(document: Document, _: object, version: Version) -> str:
     return f"{version} has {version.patches} in its place, so write this: {text}"
 
 
-def _processes(_: Document, value: object, __: Version) -> str:
+def _processes(value: object) -> str:
     if isinstance(value, int):
-        wanted = f"numProcPerNode: {value}"
-        return f"remove it, and write `{wanted}` into spec.trainer of each TrainJob of this runtime"
-    return f"remove it, for {_WORDS.get(str(value), _WORDS['auto'])}"
+        return f"and write `numProcPerNode: {value}` into spec.trainer of each TrainJob of this runtime"
+    return f"for {_WORDS.get(str(value), _WORDS['auto'])}"
 
 
 _WORDS = {
@@ -313,35 +312,3 @@ _WORDS = {
     "gpu": "Trainer itself starts a process for each GPU that the job asks for",
     "cpu": "Trainer itself starts a process for each CPU of a job that asks for no GPU",
 }
-
-_UNTIL: Mapping[str, _Write] = {
-    "spec.podSpecOverrides": _patched,
-    "spec.podTemplateOverrides": _patched,
-    "spec.labels": _patched,
-    "spec.annotations": _patched,
-    "torch.numProcPerNode": _processes,
-    "torch.elasticPolicy": _says("remove it, for no Trainer ever acted on it"),
-    "workloadRef": _says("Kubernetes replaced it by schedulingGroup, so write that"),
-}
-"""By the end of a member's path: what is written for a Trainer that does not know it any more."""
-
-_RUNTIME = "of the runtime"
-_SINCE: Mapping[str, _Write] = {
-    "spec.runtimePatches": _patched,
-    "spec.podTemplateOverrides": _patched,
-    "spec.activeDeadlineSeconds": _says(
-        f"write it into the Job {_RUNTIME}, at spec.template.spec.replicatedJobs[node].template.spec"
-    ),
-    "spec.terminationGracePeriodSeconds": _says(f"write it into the pod {_RUNTIME}"),
-    "torch.envInjection": _says("write the PET_ variables into the env of these containers"),
-    "mlPolicy.jax": _says("write numNodes alone, and JAX's variables into env"),
-    "mlPolicy.xgboost": _says("write numNodes alone, and the DMLC_ variables into env"),
-    "podGroupPolicy.volcano": _says("write podGroupPolicy: {coscheduling: {}}"),
-    "trainer.resourceClaimsPerNode": _says(
-        "write the same list as JSON into the annotation muster.dev/resource-claims"
-    ),
-    "spec.failurePolicy": _says(f"write failurePolicy, with maxRestarts, into spec.template.spec {_RUNTIME}"),
-    "spec.runPolicy": _says("write failurePolicy, as a JobSet has it, into spec.template.spec"),
-    "spec.scheduling": _says("write podGroupPolicy"),
-}
-"""By the end of a member's path: what is written for a Trainer that does not know it yet."""
