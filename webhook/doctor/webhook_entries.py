@@ -18,23 +18,23 @@ from muster.strategies.documents import decoding, model
 from muster.strategies.documents.loose import items, mapping, member, sequence
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity, error, ok, unknown, warning
 from muster.webhook.doctor.expected_state import KINDS
-from muster.webhook.doctor.live_installation import Document, Installation, Need, Options
+from muster.webhook.doctor.live_installation import Document, Installation, Options
 
 __all__ = [
     "ELSEWHERE",
+    "GROUP",
     "all_of",
     "ca_bundle",
     "certificate",
     "is_elsewhere",
     "judge_bundles",
     "namespaces",
-    "needs",
     "selects",
     "webhooks",
 ]
 
 ELSEWHERE = "the webhook entries have a URL, so Muster is not behind a Service of this cluster"
-_GROUP = "admissionregistration.k8s.io"
+GROUP = "admissionregistration.k8s.io"
 _AGAIN = "install this version again, to set the webhook entries (docs/installation.md)"
 _RENEW = "install again, to renew it and set caBundle (docs/installation.md)"
 _SYSTEM = ("kube-system", "kube-public", "kube-node-lease")
@@ -49,11 +49,6 @@ _POLICIES = {
     "CREATE": "while Muster is down, jobs are created without corrections",
     "UPDATE": "while Muster is down, jobs cannot be suspended or resumed",
 }
-
-
-def needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to read both webhook configurations."""
-    return tuple(Need("get", f"{kind.lower()}s", _GROUP, name=options.name) for kind in KINDS)
 
 
 async def all_of(installation: Installation) -> list[tuple[str, Document]]:
@@ -97,7 +92,7 @@ async def webhooks(installation: Installation) -> AsyncIterator[Diagnosis]:
 
 
 async def _configuration(installation: Installation, kind: str) -> Document | None:
-    return await installation.get(f"/apis/{_GROUP}/v1/{kind.lower()}s/{installation.options.name}")
+    return await installation.get(f"/apis/{GROUP}/v1/{kind.lower()}s/{installation.options.name}")
 
 
 def _judged(kind: str, live: Document | None, installation: Installation, patience: float) -> Iterator[Diagnosis]:

@@ -18,13 +18,10 @@ from muster.webhook.doctor.live_installation import CONFIG_KEY, Document, Instal
 
 __all__ = [
     "configuration",
-    "configuration_needs",
     "deployment",
-    "deployment_needs",
     "owner",
     "rights",
     "service",
-    "service_needs",
 ]
 
 _SEE_PODS = "see `kubectl -n {0} get pods,events` and `kubectl -n {0} logs deployment/{1}`"
@@ -36,23 +33,6 @@ _NAMES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("leases", "muster-trainings"): ("trainings", "lease", "name"),
 }
 """Objects of the manifests that a configuration may rename, each with its key."""
-
-
-def configuration_needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to read the ConfigMap."""
-    return (Need("get", "configmaps", "", options.namespace, options.name),)
-
-
-def deployment_needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to read the Deployment and the PodDisruptionBudgets."""
-    budgets = Need("list", "poddisruptionbudgets", "policy", options.namespace)
-    return Need("get", "deployments", "apps", options.namespace, options.name), budgets
-
-
-def service_needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to read the Service and its EndpointSlices."""
-    slices = Need("list", "endpointslices", "discovery.k8s.io", options.namespace)
-    return Need("get", "services", "", options.namespace, options.name), slices, *webhook_entries.needs(options)
 
 
 async def configuration(installation: Installation) -> AsyncIterator[Diagnosis]:
