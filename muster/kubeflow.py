@@ -14,7 +14,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, TypedDict
 
 from muster import runtime_choice
@@ -93,7 +92,7 @@ def to_arguments(trainer: ConfigTrainer, runtime: types.Runtime, options: Iterab
     return {
         "runtime": runtime,
         "trainer": _carrier(trainer, runtime),
-        "options": [*options, _Launch.of(trainer)],
+        "options": [*options, _launch(trainer)],
     }
 
 
@@ -210,36 +209,30 @@ class Progress:
         self._stream.flush()
 
 
-@dataclass(frozen=True)
-class _Launch:
-    """The option that sets what the SDK's trainers do not carry."""
+def _launch(trainer: ConfigTrainer) -> Option:
+    """Return the option that sets what the SDK's trainers do not carry."""
+    words = {"command": list(trainer.to_command()), "args": trainer.to_args()}
+    about = {"labels": trainer.labels(), "annotations": trainer.annotations()}
 
-    trainer: dict[str, list[str]]
-    metadata: dict[str, dict[str, str]]
-
-    @classmethod
-    def of(cls, trainer: ConfigTrainer) -> _Launch:
-        metadata = {"labels": trainer.labels(), "annotations": trainer.annotations()}
-        return cls({"command": list(trainer.to_command()), "args": trainer.to_args()}, metadata)
-
-    def __call__(self, job: dict[str, Any], _trainer: object, backend: object) -> None:
+    def fill(job: dict[str, Any], _trainer: object, backend: object) -> None:
         if not hasattr(backend, "custom_api"):
             raise ValueError(f"{type(backend).__name__} does not run a trainer of Muster; use the Kubernetes backend")
         launch = job.setdefault("spec", {}).setdefault("trainer", {})
         if launch:
             raise ValueError("options: command and args follow from the trainer; remove TrainerCommand and TrainerArgs")
-        launch |= self.trainer
+        launch |= words
         metadata = job.setdefault("metadata", {})
-        for member, own in self.metadata.items():
+        for member, own in about.items():
             if own:
                 metadata[member] = {**loose.member(metadata, member), **own}
+
+    return fill
 
 
 def _carrier(trainer: ConfigTrainer, runtime: types.Runtime) -> object:
     sdk = _types()
-    needs: dict[str, object] = {"num_nodes": trainer.num_nodes}
     resources = {key: str(value) for key, value in (trainer.resources_per_node or {}).items()}
-    needs["resources_per_node"] = resources or None
+    needs: dict[str, object] = {"num_nodes": trainer.num_nodes, "resources_per_node": resources or None}
     _refuse(trainer, "num_proc_per_node")
     if runtime.trainer.trainer_type != sdk.TrainerType.BUILTIN_TRAINER:
         # The SDK sends no image that is empty. The runtime's own, sent, would be judged as one of unknown versions.

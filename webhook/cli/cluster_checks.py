@@ -204,7 +204,7 @@ class _DryRuns:
         """Whether the cluster lacks what the files have, so that it would refuse the job for that alone."""
         kind, name = trainjobs.runtime_ref(case.document)
         namespace = case.namespace if kind == "TrainingRuntime" else ""
-        given = self._setup.cluster.origins
+        given = self._setup.cluster.kept
         return readers.Ref(kind, namespace, name) in given or readers.Ref("Namespace", "", case.namespace) in given
 
     async def _answer(self, kind: served.Kind, namespace: str, document: Mapping[str, object]) -> dry_runs.Answer:

@@ -101,8 +101,8 @@ def _runtime(case: Case, setup: Setup) -> dict[str, object] | None:
     if runtime.source == "snapshot":
         owner = loose.member(case.mutated.governor.owner, "metadata")
         ref = Ref("RuntimeSnapshot", case.namespace, str(owner.get("name", "")))
-    origin = setup.cluster.origins.get(ref)
-    file = str(origin) if origin else None
+    source = setup.cluster.kept.get(ref)
+    file = str(source.origin) if source else None
     return {"kind": runtime.kind, "name": runtime.name, "source": runtime.source, "file": file}
 
 

@@ -61,7 +61,7 @@ def check(
     written: dict[Held, tuple[_Document, str]] = {}
     for held in containers:
         place = paths.lookup(document, held.path)
-        members, where = _written(held, place, inputs)
+        members, where = _filled(held, place, inputs)
         if members:
             place.update(members)
             written[held] = members, where
@@ -108,7 +108,7 @@ def _told(finding: Finding, written: _Written) -> Finding:
     return dataclasses.replace(finding, field=f"{field}.command", message=f"in {where}: {finding.message}")
 
 
-def _written(held: Held, raw: _Document, inputs: Inputs) -> tuple[_Document, str]:
+def _filled(held: Held, raw: _Document, inputs: Inputs) -> tuple[_Document, str]:
     """Return the members of a container with what they name in them, and the script that it starts."""
     members: dict[str, object] = {}
     words, where = _script(held, inputs)
@@ -147,7 +147,7 @@ def _script(held: Held, inputs: Inputs) -> tuple[Sequence[str], str]:
             return (), ""
         shell, options = first[0], invoked([*first, path]).options
     given = [word for option in sorted(options) for word in _OPTIONS.get(option, ())]
-    return [shell, *given, "-c", seen.text, path, *rest], f"{seen.path} of {seen.where}"
+    return [shell, *given, "-c", seen.text, path, *rest], str(seen)
 
 
 def _env_from(held: Held, inputs: Inputs) -> tuple[list[_Document], set[int]]:
