@@ -19,7 +19,7 @@ from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.loose import member
 from muster.strategies.jobs import templates
 from muster.webhook.admission import answers
-from muster.webhook.cli import cases, clusters, problems, related
+from muster.webhook.cli import cases, cluster_connections, problems, related
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cluster import dry_runs, kinds, listings, live, readers, served, trainers, writes
 from muster.webhook.kubeyaml import sources
@@ -38,12 +38,12 @@ def check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
     Raises:
         CommandError: there is no cluster, or its jobs cannot be read.
     """
-    return clusters.ask(_check(args))
+    return cluster_connections.ask(_check(args))
 
 
 async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
     names = [*args.paths, *args.filename]
-    async with clusters.connected(args) as sender:
+    async with cluster_connections.connected(args) as sender:
         found = sources.read(names) if names else await _jobs(sender, args.namespace)
         setup = cases.setup(args, found, live=True)
         setup.cluster.reader.trainer = setup.cluster.reader.trainer or await trainers.read(sender, _DEADLINE)

@@ -106,9 +106,9 @@ def _json(data: bytes) -> object:
 
 
 def _from_cluster(args: argparse.Namespace) -> Mapping[str, object]:
-    from muster.webhook.cli import clusters  # noqa: PLC0415  # only this option needs a cluster
+    from muster.webhook.cli import cluster_connections  # noqa: PLC0415  # only this option needs a cluster
 
-    with clusters.told(f"{args.namespace}/{anchor_notes.NAME}", "--anchors-from-cluster"):
+    with cluster_connections.told(f"{args.namespace}/{anchor_notes.NAME}", "--anchors-from-cluster"):
         document = asyncio.run(_fetched(args))
     if document is None:
         raise CommandError(
@@ -119,10 +119,10 @@ def _from_cluster(args: argparse.Namespace) -> Mapping[str, object]:
 
 
 async def _fetched(args: argparse.Namespace) -> Mapping[str, object] | None:
-    from muster.webhook.cli import clusters  # noqa: PLC0415  # only this option needs a cluster
+    from muster.webhook.cli import cluster_connections  # noqa: PLC0415  # only this option needs a cluster
     from muster.webhook.cluster import kinds, writes  # noqa: PLC0415  # as above
 
-    async with clusters.connected(args) as sender:
+    async with cluster_connections.connected(args) as sender:
         return await writes.Writes(sender).get(kinds.CONFIG_MAP, args.namespace, anchor_notes.NAME)
 
 

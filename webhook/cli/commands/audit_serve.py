@@ -66,12 +66,12 @@ async def _serve(shelf: Shelf, args: argparse.Namespace) -> None:
 
 @contextlib.asynccontextmanager
 async def _gate(args: argparse.Namespace) -> AsyncIterator[Gate]:
-    from muster.webhook.cli import clusters  # noqa: PLC0415  # without --auth cluster there is none
+    from muster.webhook.cli import cluster_connections  # noqa: PLC0415  # without --auth cluster there is none
     from muster.webhook.cluster import callers  # noqa: PLC0415  # without --auth cluster there is none
     from muster.webhook.pages import gates  # noqa: PLC0415 - as above
 
-    with clusters.told(option="--auth cluster"):
-        async with clusters.connected(args) as sender:
+    with cluster_connections.told(option="--auth cluster"):
+        async with cluster_connections.connected(args) as sender:
             yield gates.Gate(callers.Callers(sender), gates.reading(args.namespace))
 
 

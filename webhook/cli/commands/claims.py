@@ -14,7 +14,7 @@ from msgspec import to_builtins
 from muster.strategies.frameworks import builtin
 from muster.strategies.platform.profiles import Profile
 from muster.webhook import configs
-from muster.webhook.cli import clusters, observed, problems, terminal
+from muster.webhook.cli import cluster_connections, observed, problems, terminal
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.controllers import surveys
 from muster.webhook.controllers.surveys import Holding
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         profiles = config.policy(builtin.load()).profiles
     except configs.ConfigError as error:
         raise CommandError(str(error)) from error
-    survey = clusters.ask(_survey(args, config.cluster.kubeconfig, profiles))
+    survey = cluster_connections.ask(_survey(args, config.cluster.kubeconfig, profiles))
     if args.output == "json":
         offered = {name: to_builtins(each) for name, each in profiles.items()}
         print(jsons.dump({"schema": problems.schema("claims"), "profiles": offered, **to_builtins(survey)}))
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _survey(args: argparse.Namespace, kubeconfig: Path | None, profiles: Mapping[str, Profile]) -> surveys.Survey:
-    async with clusters.connected(args, args.kubeconfig or kubeconfig) as api:
+    async with cluster_connections.connected(args, args.kubeconfig or kubeconfig) as api:
         return await surveys.take(api, profiles, args.namespace)
 
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from muster.webhook.cli import clusters, problems
+from muster.webhook.cli import cluster_connections, problems
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.doctor import examination, expected_state
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         base = expected_state.read(expected_state.places())
     except expected_state.ExpectationError as error:
         raise CommandError(str(error)) from error
-    found = clusters.ask(_examined(args, options, base), "the API server")
+    found = cluster_connections.ask(_examined(args, options, base), "the API server")
     verdict = examination.verdict(found)
     if args.output == "json":
         print(jsons.dump(_object(options, verdict, found)))
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _examined(args: argparse.Namespace, options: Options, base: expected_state.ExpectedState) -> list[Diagnosis]:
-    async with clusters.connected(args) as sender:
+    async with cluster_connections.connected(args) as sender:
         return await examination.examine(Installation(sender, options, base))
 
 

@@ -15,7 +15,7 @@ from muster.audit import log_files, queries
 from muster.audit.record_schema import Sealed
 from muster.kube import clients, transports
 from muster.webhook import backoffs
-from muster.webhook.cli import clusters, job_status, observed, problems, terminal
+from muster.webhook.cli import cluster_connections, job_status, observed, problems, terminal
 from muster.webhook.cli.job_status import Status
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import jsons
@@ -30,11 +30,11 @@ _CAP = 30.0  # seconds between two tries at most
 
 def run(args: argparse.Namespace) -> int:
     """Show the status of one job or of all; see `commandline.json` for the arguments."""
-    return clusters.ask(_run(args))
+    return cluster_connections.ask(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
-    async with clusters.connected(args) as sender:
+    async with cluster_connections.connected(args) as sender:
         namespace = "" if args.all_namespaces else args.namespace or clients.namespace_of(args.kubeconfig, args.context)
         asked = observed.Asked(sender, _audit(args.audit))
         if args.watch:
