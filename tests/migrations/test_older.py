@@ -62,7 +62,7 @@ def test_a_member_of_another_type_is_refused(refusal, spec):
 
 
 def test_the_whole_path_of_a_member_of_another_type_is_told(refusal):
-    override = {"targetJobs": [{"name": 5}], "serviceAccountName": "s"}
+    override = {"targetJobs": [{"name": ["node"]}], "serviceAccountName": "s"}
     told = refusal(jobs.trainjob({**REF, "podSpecOverrides": [override]}))
     assert told == "spec.podSpecOverrides[0].targetJobs[0].name: must be a string; correct it, then migrate"
 

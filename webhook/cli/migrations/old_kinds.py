@@ -56,22 +56,12 @@ class _Object(Struct, frozen=True, rename="camel"):
 
 
 class SchedulingPolicy(_Object, frozen=True):
-    """`spec.runPolicy.schedulingPolicy`."""
+    """`spec.runPolicy.schedulingPolicy`; that there is one counts too."""
 
     queue: str = ""
     priority_class: str = ""
     schedule_timeout_seconds: int | None = None
     min_available: int | None = None
-    min_resources: Anything = {}
-
-
-class _RunPolicy(_Object, frozen=True):
-    suspend: bool | None = None
-    active_deadline_seconds: int | None = None
-    managed_by: str | None = None
-    backoff_limit: int | None = None
-    clean_pod_policy: str = ""
-    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
 
 
 class _Pair(_Object, frozen=True):
@@ -80,7 +70,7 @@ class _Pair(_Object, frozen=True):
 
 
 class Elastic(_Object, frozen=True):
-    """`spec.elasticPolicy` of a PyTorchJob."""
+    """`spec.elasticPolicy` of a PyTorchJob; that there is one counts too."""
 
     rdzv_backend: str = ""
     rdzv_host: str = ""
@@ -90,8 +80,15 @@ class Elastic(_Object, frozen=True):
     max_restarts: int | None = None
     standalone: bool = False
     n_proc_per_node: int | None = None
-    min_replicas: int | None = None
-    max_replicas: int | None = None
+
+
+class _RunPolicy(_Object, frozen=True):
+    suspend: bool | None = None
+    active_deadline_seconds: int | None = None
+    managed_by: str | None = None
+    backoff_limit: int | None = None
+    clean_pod_policy: str = ""
+    scheduling_policy: Anything = {}
 
 
 class OldReplica(_Object, frozen=True):
@@ -107,7 +104,7 @@ class Spec(_Object, frozen=True):
 
     run_policy: _RunPolicy = _RunPolicy()
     clean_pod_policy: str = ""
-    elastic_policy: Elastic = Elastic()
+    elastic_policy: Anything = {}
     nproc_per_node: str = ""
     success_policy: str = ""
     slots_per_worker: int = 1

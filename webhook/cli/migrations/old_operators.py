@@ -42,12 +42,15 @@ def migrate_pytorch(document: Raw, notes: Notes) -> list[Document]:
         trainjob_writing.addresses(name, "worker", int(with_master)),
     ]
     container = pod_templates.readdress(replica, renamed, notes)
-    count = _processes(spec, container, notes)
+    elastic = old_kinds.read(spec.elastic_policy, old_kinds.Elastic, "spec.elasticPolicy.")
+    count = elastic.n_proc_per_node
+    if count is None:
+        count = _processes(spec, container, notes)
     env = _variables({"PYTHONUNBUFFERED": 1})
     if with_master:
         env += _coordinator(spec, name, replica)
-    if spec.elastic_policy != old_kinds.Elastic():
-        env += _elastic(spec.elastic_policy, name, renamed)
+    if spec.elastic_policy:
+        env += _elastic(elastic, name, renamed)
     replaced = [each for side in replica.containers for each in pod_templates.set_env(side, env)]
     replaced += pod_templates.drop_env(container, names.RESERVED_ENV)
     if replaced:
@@ -93,8 +96,6 @@ def _elastic(policy: old_kinds.Elastic, name: str, renamed: pod_templates.Rename
 
 
 def _processes(spec: Spec, container: Document, notes: Notes) -> int | None:
-    if spec.elastic_policy.n_proc_per_node is not None:
-        return spec.elastic_policy.n_proc_per_node
     if not spec.nproc_per_node and not _is_torchrun(container):
         return None
     resources = old_kinds.read(container.get("resources", {}), model.Resources)

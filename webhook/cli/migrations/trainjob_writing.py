@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from muster.strategies.documents import names, overrides
 from muster.webhook import kubeyaml
 from muster.webhook.cli import problems
+from muster.webhook.cli.migrations import old_kinds
 from muster.webhook.cli.migrations.migration_notes import Migrated, Note, Notes
 from muster.webhook.cli.migrations.old_kinds import Document, OldJob, SchedulingPolicy, Spec, Unmigrated
 from muster.webhook.cli.migrations.pod_templates import Replica
@@ -76,18 +77,19 @@ class Framework(Struct, frozen=True):
 
 def policies(spec: Spec, notes: Notes, size: int) -> Policies:
     """Return what `spec.runPolicy` of a job with a number of pods says."""
-    policy, gang = spec.run_policy, spec.run_policy.scheduling_policy
+    policy, at = spec.run_policy, "spec.runPolicy.schedulingPolicy"
+    gang = old_kinds.read(policy.scheduling_policy, SchedulingPolicy, f"{at}.")
     found = Policies(backoff=policy.backoff_limit, priority=gang.priority_class)
     said: Document = {"suspend": policy.suspend, "activeDeadlineSeconds": policy.active_deadline_seconds}
     said |= {"managedBy": policy.managed_by}
     found.spec = {member: value for member, value in said.items() if value is not None and value not in _OPERATORS}
     if gang.min_available is not None and gang.min_available != size:
         text = f"Trainer starts a gang when all of its {size} pods fit, and not when {gang.min_available} do."
-        notes.lost("spec.runPolicy.schedulingPolicy.minAvailable", text)
+        notes.lost(f"{at}.minAvailable", text)
     wait = gang.schedule_timeout_seconds
     if gang.queue:
         found.gang, found.annotations = {"volcano": {}}, {"scheduling.volcano.sh/queue-name": gang.queue}
-    elif gang != SchedulingPolicy():
+    elif policy.scheduling_policy:
         found.gang = {"coscheduling": {"scheduleTimeoutSeconds": wait} if wait is not None else {}}
     return found
 
