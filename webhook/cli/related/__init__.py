@@ -106,9 +106,11 @@ def _check(job: Job, source: Source, cluster: readers.ClusterReader, inputs: Inp
     yield from pod_networks.addressed(job, source, inputs)
     yield from pod_networks.shared_ports(job, source, inputs)
     if inputs.has(job.namespace, PersistentVolumeClaim):
-        claims = inputs.of_kind(PersistentVolumeClaim, job.namespace)
-        modes = {each.name: each.value.spec.access_modes for each in claims}
-        yield from volume_checks.named(job, templates.list_templates(job), modes)
+        replicated = templates.list_templates(job)
+        claims = (volume.persistent_volume_claim for template in replicated for volume in template.pod.volumes)
+        given = (inputs.named(PersistentVolumeClaim, job.namespace, each.claim_name) for each in claims if each)
+        modes = {found[-1].name: found[-1].value.spec.access_modes for found in given if found}
+        yield from volume_checks.named(job, replicated, modes)
     if inputs.has(job.namespace, ConfigMap, Secret, PersistentVolumeClaim):
         yield from missing_references.check(job, inputs)
     if inputs.has(job.namespace, Service):

@@ -50,6 +50,8 @@ def quotas(job: Job, inputs: Inputs) -> Iterator[Finding]:
 
 def _limits(inputs: Inputs, namespace: str) -> Mapping[str, tuple[Fraction, str]]:
     """Return the least that the quotas of a namespace allow of each resource, with the name of that quota."""
+    if namespace in inputs.limits:
+        return inputs.limits[namespace]
     limits: dict[str, tuple[Fraction, str]] = {}
     for quota in inputs.of_kind(ResourceQuota, namespace):
         spec = quota.value.spec
@@ -57,6 +59,7 @@ def _limits(inputs: Inputs, namespace: str) -> Mapping[str, tuple[Fraction, str]
             name, most = _PLAIN.get(written, written), _value(amount)
             if most is not None and (name not in limits or most < limits[name][0]):
                 limits[name] = (most, quota.name)
+    inputs.limits[namespace] = limits
     return limits
 
 
@@ -155,7 +158,6 @@ _GANG_MEMBERS: Mapping[str, tuple[Literal["labels", "annotations"], str]] = {
     "scheduling.volcano.sh": ("annotations", "scheduling.k8s.io/group-name"),
 }
 """By the API group of a PodGroup: where a pod names it."""
-_MAKING_PODS = frozenset({"JobSet", "TrainJob", "Job", "Pod", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet"})
 
 
 def gangs(job: Job, inputs: Inputs) -> Iterator[Finding]:
@@ -166,7 +168,7 @@ def gangs(job: Job, inputs: Inputs) -> Iterator[Finding]:
         inputs: all documents of the input.
     """
     groups = {(each.source.group, each.name): each.value.spec for each in inputs.of_kind(PodGroup, job.namespace)}
-    if not groups or sum(each.kind in _MAKING_PODS for each in inputs.sources) != 1:
+    if not groups or inputs.makers != 1:
         return
     found: dict[tuple[str, str], tuple[int, Template, Path]] = {}
     for template in templates.list_templates(job):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct, field
@@ -223,6 +224,7 @@ _KINDS: Mapping[tuple[str, str], type[Struct]] = {
     ("scheduling.volcano.sh", "PodGroup"): PodGroup,
 }
 """By group and kind, for a Service of Knative is not a Service."""
+_MAKING_PODS = frozenset({"JobSet", "TrainJob", "Job", "Pod", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet"})
 _Kind = TypeVar("_Kind", bound=Struct)
 
 
@@ -252,6 +254,8 @@ class Inputs:
 
     Attributes:
         sources: the documents, in their order.
+        makers: how many of them make pods.
+        limits: what the quotas of each namespace allow, where that was asked for (`capacity`).
         services: the first job of each file that makes a Service, once all were looked at (`collisions`).
         stores: the first job of each that names an id of a store (`pod_networks`).
         ports: what the jobs so far open on their machines (`pod_networks`).
@@ -259,6 +263,8 @@ class Inputs:
 
     def __init__(self, sources: Sequence[Source] = (), namespace: str = "default") -> None:
         self.sources = sources
+        self.makers = sum(each.kind in _MAKING_PODS for each in sources)
+        self.limits: dict[str, Mapping[str, tuple[Fraction, str]]] = {}
         self.services: Mapping[tuple[str, str, str], Source] | None = None
         self.stores: dict[tuple[str, ...], Source] = {}
         self.ports: dict[Origin, tuple[Source, Opened]] = {}
