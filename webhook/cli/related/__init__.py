@@ -83,7 +83,7 @@ def look(
     said = (*mutated.findings, *validated.findings)
     if inputs.has(request.namespace, Service, ComputeDomain) and not any(each.rule == "core/shape" for each in said):
         domains = inputs.of_kind(ComputeDomain, request.namespace)
-        made = {each.value.spec.channel.resource_claim_template.name for each in domains}
+        made = {each.value.channel.resource_claim_template.name for each in domains}
         settled |= {(each.rule, each.field) for each in said if each.rule == _UNKNOWN and each.value in made}
         settled |= pod_networks.settled(stored, inputs)
     return Told(tuple(found), frozenset(settled))
@@ -109,7 +109,7 @@ def _check(job: Job, source: Source, cluster: readers.ClusterReader, inputs: Inp
         replicated = templates.list_templates(job)
         claims = (volume.persistent_volume_claim for template in replicated for volume in template.pod.volumes)
         given = (inputs.named(PersistentVolumeClaim, job.namespace, each.claim_name) for each in claims if each)
-        modes = {found[-1].name: found[-1].value.spec.access_modes for found in given if found}
+        modes = {found[-1].name: found[-1].value.access_modes for found in given if found}
         yield from volume_checks.named(job, replicated, modes)
     if inputs.has(job.namespace, ConfigMap, Secret, PersistentVolumeClaim):
         yield from missing_references.check(job, inputs)

@@ -54,7 +54,7 @@ def _limits(inputs: Inputs, namespace: str) -> Mapping[str, tuple[Fraction, str]
         return inputs.limits[namespace]
     limits: dict[str, tuple[Fraction, str]] = {}
     for quota in inputs.of_kind(ResourceQuota, namespace):
-        spec = quota.value.spec
+        spec = quota.value
         for written, amount in spec.hard.items() if not (spec.scopes or spec.scope_selector) else ():
             name, most = _PLAIN.get(written, written), _value(amount)
             if most is not None and (name not in limits or most < limits[name][0]):
@@ -120,11 +120,11 @@ def queues(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report what a job asks for and its queue does not have."""
     name = job.metadata.labels.get(_QUEUE, "")
     local = inputs.only(LocalQueue, job.namespace, name)
-    queue = local.spec.cluster_queue if local else ""
+    queue = local.cluster_queue if local else ""
     found = inputs.only(ClusterQueue, "", queue)
     if found is None:
         return
-    covered, alone = _covered(found), not (found.spec.cohort or found.spec.cohort_name)
+    covered, alone = _covered(found), not (found.cohort or found.cohort_name)
     for written, needed in _needed(job, inputs).items():
         resource = written.removeprefix(_REQUESTS)
         if written == resource or not needed:
@@ -145,7 +145,7 @@ def queues(job: Job, inputs: Inputs) -> Iterator[Finding]:
 def _covered(queue: ClusterQueue) -> Mapping[str, Fraction | None]:
     """Return the quota of each resource in all flavors together, None for one that cannot be read."""
     found: dict[str, Fraction | None] = {}
-    for group in queue.spec.resource_groups:
+    for group in queue.resource_groups:
         found.update(dict.fromkeys(group.covered_resources, Fraction(0)))
         for resource in (each for flavor in group.flavors for each in flavor.resources):
             before, amount = found.get(resource.name, Fraction(0)), _value(resource.nominal_quota)
@@ -167,7 +167,7 @@ def gangs(job: Job, inputs: Inputs) -> Iterator[Finding]:
         job: the job as it will be stored.
         inputs: all documents of the input.
     """
-    groups = {(each.source.group, each.name): each.value.spec for each in inputs.of_kind(PodGroup, job.namespace)}
+    groups = {(each.source.group, each.name): each.value for each in inputs.of_kind(PodGroup, job.namespace)}
     if not groups or inputs.makers != 1:
         return
     found: dict[tuple[str, str], tuple[int, Template, Path]] = {}

@@ -157,8 +157,8 @@ def _is_owned(source: Source) -> bool:
 
 def _unfit(service: Service, job: Job, replicated: Sequence[Template]) -> str:
     """Return why the names of a job's pods do not resolve by a Service, as a clause; "" where they may."""
-    selector = service.spec.selector
-    if service.spec.cluster_ip != "None":
+    selector = service.selector
+    if service.cluster_ip != "None":
         return "is not headless (clusterIP: None)"
     if not selector:
         return "selects no pods"
@@ -178,7 +178,7 @@ def _links(job: Job, inputs: Inputs) -> Iterator[Finding]:
             continue
         name = variable.removesuffix("_PORT").lower()
         for service in inputs.named(Service, job.namespace, name):
-            spec = service.value.spec
+            spec = service.value
             if spec.cluster_ip != "None" and spec.type != "ExternalName":
                 message = (
                     f"the Service {name} of {service.origin} makes the variable {variable}=tcp://..., which this "

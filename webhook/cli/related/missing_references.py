@@ -139,7 +139,7 @@ def _devices(job: Job, inputs: Inputs) -> Iterator[Finding]:
         for part, name, path in mounted:
             claim = volumes[name].persistent_volume_claim if name in volumes else None
             found = inputs.only(PersistentVolumeClaim, job.namespace, claim.claim_name) if claim else None
-            mode = found and (found.spec.volume_mode or "Filesystem")  # SetDefaults
+            mode = found and (found.volume_mode or "Filesystem")  # SetDefaults
             if mode == "Block" and part == "volumeMounts":
                 message = "is mounted as a folder, and its claim is a block device; use volumeDevices, or another claim"
             elif mode == "Filesystem" and part == "volumeDevices":

@@ -49,7 +49,7 @@ def policies(job: Job, inputs: Inputs) -> Iterator[Finding]:
     own = _labels(template, job) if template is not None else {}
     labels = {**own, f"{_SET}jobset-name": job.name or "", f"{_SET}replicatedjob-name": place.job_name}
     given = inputs.of_kind(NetworkPolicy, job.namespace)
-    selecting = [each for each in given if _matches(each.value.spec.pod_selector, labels)]
+    selecting = [each for each in given if _matches(each.value.pod_selector, labels)]
     at = ("spec.trainer.numNodes", job.trainer.num_nodes) if job.kind == "TrainJob" else ("spec", None)
     for side, verb in _SIDES.items():
         mine = [each for each in selecting if _is_about(each.value, side)]
@@ -63,8 +63,8 @@ def policies(job: Job, inputs: Inputs) -> Iterator[Finding]:
 
 
 def _is_about(policy: NetworkPolicy, side: str) -> bool:
-    named = policy.spec.policy_types
-    return side.capitalize() in named if named else side == "ingress" or policy.spec.egress is not None
+    named = policy.policy_types
+    return side.capitalize() in named if named else side == "ingress" or policy.egress is not None
 
 
 def _matches(selector: model.Selector, labels: Mapping[str, str]) -> bool | None:
@@ -146,21 +146,21 @@ def _answers(job: Job, inputs: Inputs) -> Iterator[tuple[Written, str]]:
         if where.address is None or where.kind.startswith("etcd"):
             continue
         service = _service(job, inputs, addresses.host_of(where.address.text))
-        if service is not None and service.value.spec.selector:
+        if service is not None and service.value.selector:
             why = _why_not(service.value, job, where)
             yield where.address, f"the Service {service.name} of {service.origin} {why}" if why else ""
 
 
 def _why_not(service: Service, job: Job, where: addresses.Place) -> str:
     template = templates.find_template(job, job.world[0].job_path)
-    if template is None or not _is_first(service.spec.selector, job, template):
+    if template is None or not _is_first(service.selector, job, template):
         return "does not select the first pod alone"
-    if service.spec.cluster_ip == "None":
+    if service.cluster_ip == "None":
         return ""
     if where.kind == "c10d":
         return "has an address of its own, which is not that of a pod that could host the store"
     number = where.number or str(names.DEFAULT_PORT)
-    forwarded = {str(each.port) for each in service.spec.ports}
+    forwarded = {str(each.port) for each in service.ports}
     return "" if "$" in number or number in forwarded else f"does not forward port {number}"
 
 
@@ -170,7 +170,7 @@ def _service(job: Job, inputs: Inputs, host: str) -> Given[Service] | None:
     within = rest.partition(".")[0]
     found = inputs.named(Service, job.namespace, label) if within in ("", "svc", job.namespace) else []
     if addresses.is_number(host):
-        found = [each for each in inputs.of_kind(Service, job.namespace) if each.value.spec.cluster_ip == host]
+        found = [each for each in inputs.of_kind(Service, job.namespace) if each.value.cluster_ip == host]
     return found[0] if len(found) == 1 else None
 
 
@@ -222,10 +222,10 @@ def _listens(held: Held) -> int | None:
 
 def _targets(service: Service, held: Held, job: Job) -> Sequence[int]:
     """Return the numbers of the ports to which a Service sends, () where it selects other pods, or has a name."""
-    selector = service.spec.selector
+    selector = service.selector
     if not selector or not selector.items() <= _labels(held.template, job).items():
         return ()
-    found = [each.port if each.target_port is None else each.target_port for each in service.spec.ports]
+    found = [each.port if each.target_port is None else each.target_port for each in service.ports]
     numbers = [each for each in found if type(each) is int]
     return numbers if len(numbers) == len(found) else ()
 

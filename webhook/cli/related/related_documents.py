@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
-from muster.strategies.documents import decoding, model, names
+from muster.strategies.documents import decoding, loose, model, names
 from muster.strategies.documents.model import Amounts, Quantity, Selector, Texts
 from muster.strategies.launches.host_ports import Opened
 from muster.webhook.kubeyaml.sources import Origin, Source
@@ -68,15 +68,11 @@ def _payload(texts: Mapping[str, object], encoded: Mapping[str, object]) -> Payl
     return {**dict.fromkeys(encoded), **written}
 
 
-class _VolumeClaimSpec(_Object, frozen=True):
+class PersistentVolumeClaim(_Object, frozen=True):
+    """`spec` of a claim for a volume."""
+
     access_modes: tuple[str, ...] = ()
     volume_mode: str = ""
-
-
-class PersistentVolumeClaim(_Object, frozen=True):
-    """A claim for a volume."""
-
-    spec: _VolumeClaimSpec = _VolumeClaimSpec()
 
 
 class _ServicePort(_Object, frozen=True):
@@ -84,17 +80,13 @@ class _ServicePort(_Object, frozen=True):
     target_port: int | str | None = None
 
 
-class _ServiceSpec(_Object, frozen=True):
+class Service(_Object, frozen=True):
+    """`spec` of a Service."""
+
     cluster_ip: str = field(name="clusterIP", default="")
     type: str = ""
     selector: Texts = {}
     ports: tuple[_ServicePort, ...] = ()
-
-
-class Service(_Object, frozen=True):
-    """A Service."""
-
-    spec: _ServiceSpec = _ServiceSpec()
 
 
 class _PolicyPort(_Object, frozen=True):
@@ -120,45 +112,33 @@ class PolicyRule(_Object, frozen=True):
         return self.sources or self.targets
 
 
-class _PolicySpec(_Object, frozen=True):
+class NetworkPolicy(_Object, frozen=True):
+    """`spec` of a NetworkPolicy."""
+
     pod_selector: Selector = Selector()
     policy_types: tuple[str, ...] = ()
     ingress: tuple[PolicyRule, ...] = ()
     egress: tuple[PolicyRule, ...] | None = None
 
-
-class NetworkPolicy(_Object, frozen=True):
-    """A NetworkPolicy."""
-
-    spec: _PolicySpec = _PolicySpec()
-
     def rules(self, side: str) -> Sequence[PolicyRule]:
         """Return the rules of `ingress` or `egress`."""
         if side == "ingress":
-            return self.spec.ingress
-        return () if self.spec.egress is None else self.spec.egress
+            return self.ingress
+        return () if self.egress is None else self.egress
 
 
-class _QuotaSpec(_Object, frozen=True):
+class ResourceQuota(_Object, frozen=True):
+    """`spec` of a ResourceQuota."""
+
     hard: Amounts = {}
     scopes: tuple[str, ...] = ()
     scope_selector: model.Anything = {}
 
 
-class ResourceQuota(_Object, frozen=True):
-    """A ResourceQuota."""
-
-    spec: _QuotaSpec = _QuotaSpec()
-
-
-class _LocalQueueSpec(_Object, frozen=True):
-    cluster_queue: str = ""
-
-
 class LocalQueue(_Object, frozen=True):
-    """A LocalQueue of Kueue."""
+    """`spec` of a LocalQueue of Kueue."""
 
-    spec: _LocalQueueSpec = _LocalQueueSpec()
+    cluster_queue: str = ""
 
 
 class _FlavorResource(_Object, frozen=True):
@@ -175,40 +155,28 @@ class _ResourceGroup(_Object, frozen=True):
     flavors: tuple[_Flavor, ...] = ()
 
 
-class _ClusterQueueSpec(_Object, frozen=True):
+class ClusterQueue(_Object, frozen=True):
+    """`spec` of a ClusterQueue of Kueue."""
+
     cohort: str = ""
     cohort_name: str = ""
     resource_groups: tuple[_ResourceGroup, ...] = ()
 
 
-class ClusterQueue(_Object, frozen=True):
-    """A ClusterQueue of Kueue."""
-
-    spec: _ClusterQueueSpec = _ClusterQueueSpec()
-
-
-class _PodGroupSpec(_Object, frozen=True):
-    min_member: int = 0
-
-
 class PodGroup(_Object, frozen=True):
-    """A PodGroup of scheduler-plugins or of Volcano."""
+    """`spec` of a PodGroup of scheduler-plugins or of Volcano."""
 
-    spec: _PodGroupSpec = _PodGroupSpec()
+    min_member: int = 0
 
 
 class _Channel(_Object, frozen=True):
     resource_claim_template: model.Named = model.Named()
 
 
-class _ComputeDomainSpec(_Object, frozen=True):
-    channel: _Channel = _Channel()
-
-
 class ComputeDomain(_Object, frozen=True):
-    """A ComputeDomain of NVIDIA's DRA driver."""
+    """`spec` of a ComputeDomain of NVIDIA's DRA driver."""
 
-    spec: _ComputeDomainSpec = _ComputeDomainSpec()
+    channel: _Channel = _Channel()
 
 
 _KINDS: Mapping[tuple[str, str], type[Struct]] = {
@@ -224,6 +192,8 @@ _KINDS: Mapping[tuple[str, str], type[Struct]] = {
     ("scheduling.volcano.sh", "PodGroup"): PodGroup,
 }
 """By group and kind, for a Service of Knative is not a Service."""
+_WHOLE = frozenset({ConfigMap, Secret, model.TrainJob, model.JobSet, model.ResourceClaimTemplate})
+"""Those of which the whole document is read, and not `spec` alone."""
 _MAKING_PODS = frozenset({"JobSet", "TrainJob", "Job", "Pod", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet"})
 _Kind = TypeVar("_Kind", bound=Struct)
 
@@ -274,8 +244,8 @@ class Inputs:
             kind = _KINDS.get((source.group, source.kind))
             if kind is not None and source.metadata.name:
                 by_name = self._found.setdefault((kind, source.metadata.namespace), {})
-                given = Given(source, decoding.read(source.document, kind))
-                by_name.setdefault(source.metadata.name, []).append(given)
+                read = source.document if kind in _WHOLE else loose.member(source.document, "spec")
+                by_name.setdefault(source.metadata.name, []).append(Given(source, decoding.read(read, kind)))
 
     def namespace_of(self, source: Source) -> str:
         """Return the namespace in which a document would be created."""
