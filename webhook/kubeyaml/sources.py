@@ -83,7 +83,7 @@ class Source(Struct, frozen=True, dict=True):
     @functools.cached_property
     def metadata(self) -> ObjectMeta:
         """`metadata` of the object; a member of a wrong type has its default."""
-        return decoding.read(self.document, Namespace).metadata
+        return decoding.read({"metadata": self.document.get("metadata")}, Namespace).metadata
 
     @property
     def title(self) -> str:
