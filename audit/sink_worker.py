@@ -14,37 +14,22 @@ from __future__ import annotations
 import datetime
 import itertools
 import logging
-import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from muster.audit.anchor_notes import Anchor, Ends
 from muster.audit.chain import Chain, ChainError, parse
 from muster.audit.record_schema import EventDetails, Record, RecordedObject, event, event_name
 from muster.audit.sinks import Sink
+from muster.backoffs import Backoff
 
-__all__ = ["Retry", "SinkWorker"]
+__all__ = ["SinkWorker"]
 
 _log = logging.getLogger(__name__)
 
 # After this many lines that are not records, the file is not one that Muster should continue.
 _LINES_LOOKED_AT = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """Seconds between attempts: `base`, doubled for each failure in a row up to `cap`, minus up to a half."""
-
-    base: float = 0.5
-    cap: float = 30.0
-    random: random.Random = field(default_factory=random.SystemRandom)
-
-    def delay(self, failures: int) -> float:
-        """Return the seconds to wait after this number of failures, at least 1."""
-        longest = min(self.base * 2.0 ** min(failures - 1, 60), self.cap)
-        return longest * self.random.uniform(0.5, 1.0)
 
 
 class SinkWorker:
@@ -56,12 +41,12 @@ class SinkWorker:
     def __init__(
         self,
         sink: Sink,
-        retry: Retry,
+        backoff: Backoff,
         on_error: Callable[[str, Exception], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sink = sink
-        self._retry = retry
+        self._backoff = backoff
         self._on_error = on_error
         self._clock = clock
         self._chain: Chain | None = None
@@ -69,14 +54,13 @@ class SinkWorker:
         self._last = Chain()
         self._end = ""  # how the process before ended, where it wrote this log
         self._pending: tuple[Record, int] | None = None
-        self._failures = 0
         self._due = 0.0
         self._dropped = 0
 
     @property
     def failing(self) -> bool:
         """Whether the last attempt failed."""
-        return self._failures > 0
+        return self._backoff.failures > 0
 
     @property
     def ends(self) -> Ends | None:
@@ -173,8 +157,7 @@ class SinkWorker:
     def _fail(self, record: Record, error: Exception) -> None:
         if not self.failing:
             _log.error("audit sink fails", extra={"sink": self._sink.name, "error": str(error)})
-        self._failures += 1
-        self._due = self._clock() + self._retry.delay(self._failures)
+        self._due = self._clock() + self._backoff.delay()
         # It is not known how much was written, so the chain is resumed from what the sink has.
         self._chain = None
         self._pending, self._dropped = (record, self._dropped), 0
@@ -182,5 +165,5 @@ class SinkWorker:
 
     def _recover(self) -> None:
         if self.failing:
-            _log.warning("audit sink works again", extra={"sink": self._sink.name, "failures": self._failures})
-        self._failures = 0
+            _log.warning("audit sink works again", extra={"sink": self._sink.name, "failures": self._backoff.failures})
+        self._backoff.reset()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from muster.audit import scanner
-from muster.strategies.documents import loose, paths
+from muster.strategies.documents import decoding, paths
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Path
 from muster.webhook.cli import problems, unjudged
@@ -174,7 +174,7 @@ class Report(Struct, frozen=True):
 
 def _head(source: Source, **where: str) -> dict[str, Any]:
     document = source.document
-    name = loose.member(document, "metadata").get("name")
+    name = decoding.member(document, "metadata").get("name")
     return {**place_of(source.origin), "apiVersion": document["apiVersion"], "kind": source.kind, **where, "name": name}
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from muster.audit import scanner
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook.cli import diagnosis, problems, terminal
 from muster.webhook.cli.diagnosis import last_words, listed, quoted
 from muster.webhook.cli.observed import Document, Observed, containers, seconds_since

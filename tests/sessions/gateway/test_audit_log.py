@@ -6,15 +6,16 @@ import errno
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 
 from muster.audit import log_files, queries, record_schema, verification
-from muster.audit.sink_worker import Retry
 from muster.audit.sinks import RotatingFileSink
 from muster.audit.writer import AuditWriter
+from muster.backoffs import Backoff
 from muster.sessions.runs import audits
 from tests.sessions.gateways import ROOT, Gateway
 
@@ -122,7 +123,7 @@ class Full(RotatingFileSink):
 
 def test_while_the_storage_is_full_events_go_elsewhere_and_the_file_says_how_many_it_lacks(tmp_path):
     file, elsewhere = Full(tmp_path / "audit.log"), RotatingFileSink(tmp_path / "elsewhere.log")
-    log = AuditWriter([file], fallback=elsewhere, retry=Retry(base=600.0, cap=600.0))
+    log = AuditWriter([file], fallback=elsewhere, backoff=partial(Backoff, base=600.0, cap=600.0, least=0.5))
     names = [f"checkpoint_{number}" for number in range(4)]
     for name in names[:3]:
         assert log.submit(audits.record("team-a", name, 0.0, {})), "no request is refused for it"
