@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from muster.audit.record_schema import Record
+from muster.audit import record_schema
 
 __all__ = ["LONGEST", "MARK", "Names", "compiled", "is_secret", "record", "text", "value"]
 
@@ -103,12 +103,12 @@ def value(given: object, further: Names = None) -> object:
     return _value(given, lambda name: is_secret(name, further), 0)
 
 
-def record(raw: Record, further: Names = None) -> Record:
+def record(raw: record_schema.Record, further: Names = None) -> record_schema.Record:
     """Return a record with the values that the job has, without secrets; `raw` is not changed."""
     out = cast("dict[str, object]", value({**raw, "changes": [], "findings": []}, further))
     for part in ("changes", "findings"):
         out[part] = [_entry(each, further) for each in cast("Sequence[Mapping[str, object]]", raw[part])]
-    return cast("Record", out)
+    return cast("record_schema.Record", out)
 
 
 def _entry(entry: Mapping[str, object], further: Names) -> dict[str, object]:
