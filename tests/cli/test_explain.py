@@ -60,10 +60,10 @@ def test_a_jobset_that_is_given_is_not_predicted(muster):
 def test_a_snapshot_is_the_runtime_of_the_jobset(muster):
     from muster.webhook import kubeyaml  # noqa: PLC0415  # beside its only use
 
-    text = kubeyaml.dump(jobs.runtime("trl-distributed", "torch"))
-    snapshot = jobs.configmap("sft-runtime-snapshot", runtime=text)
+    snapshot = jobs.configmap("sft-runtime-snapshot", runtime=kubeyaml.dump(jobs.runtime("trl-distributed", "trl")))
+    snapshot["metadata"]["ownerReferences"] = [{"kind": "TrainJob", "name": "sft", "controller": True}]
     _, jobset = explained(muster, jobs.two_nodes(), snapshot)
-    assert (jobset["runtime"]["source"], jobset["framework"]) == ("snapshot", "torch")
+    assert (jobset["runtime"]["source"], jobset["framework"]) == ("snapshot", "trl")
     assert jobset["runtime"]["file"] == "stdin:doc 2"
 
 

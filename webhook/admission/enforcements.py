@@ -83,8 +83,7 @@ def _remember(context: Context, strategy: Registered, changes: Changes) -> bytes
     if not strategy.in_tree:
         plugin_calls.check_changes(changes, context.request.document)
     patch = orjson.dumps(changes.patch())
-    is_little = strategy.in_tree and context.budget.is_little(patch)
-    beyond = None if is_little else budgets.check(changes.document, context.budget.grown)
+    beyond = budgets.check(changes.document, context.policy.budget) if len(changes) else None
     return patch if beyond is None else beyond
 
 
