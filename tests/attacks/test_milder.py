@@ -27,7 +27,7 @@ MODES = [mode.value for mode in Mode]
 MODE = "muster.dev/mode"
 APPLIED = "muster.dev/applied"
 MILDEST_FIRST = (Mode.OFF, Mode.AUDIT, Mode.WARN, Mode.ENFORCE)
-LENGTHS = [60, pytest.param(3000, marks=pytest.mark.thorough)]
+LENGTHS = [60, pytest.param(1000, marks=pytest.mark.thorough)]
 
 
 def property_of(check, examples):
@@ -77,6 +77,7 @@ def scene(random, *kinds):
         subject, cluster = random.choice(world["subjects"]), world["cluster"]
         if subject["kind"] == "TrainJob" and kind == "owned":
             subject, cluster = skeletons.follow(subject, cluster) or (subject, cluster)
+        subject["spec"] = subject.get("spec") or {}
         if subject["kind"] == ("JobSet" if kind == "owned" else kind) and (kind == "owned") == is_owned(subject):
             subject["metadata"].setdefault("namespace", jobs.NAMESPACE)
             return subject, [each for each in cluster if each["kind"] != "Namespace"]
@@ -94,8 +95,9 @@ def around(subject):
     """The metadata of a job and of the templates in it."""
     yield subject["metadata"]
     for job in (subject.get("spec") or {}).get("replicatedJobs") or ():
-        yield job["template"].setdefault("metadata", {})
-        yield job["template"]["spec"]["template"].setdefault("metadata", {})
+        for holder in (job["template"], job["template"]["spec"]["template"]):
+            holder["metadata"] = holder.get("metadata") or {}
+            yield holder["metadata"]
 
 
 def of_kind(cluster, *kinds):
