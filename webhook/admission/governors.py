@@ -13,11 +13,12 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
+from muster.strategies.changes.changes import Changes
 from muster.strategies.claims.requests import is_of
 from muster.strategies.documents import decoding, loose, names, pods, trainjobs
 from muster.strategies.documents.model import JobSetSpec, ObjectMeta, Trainer
 from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.jobs import parts
+from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import program_kinds
 from muster.strategies.platform import devices
 from muster.strategies.platform.profiles import REQUEST, Profile
@@ -126,7 +127,7 @@ def find(request: reviews.Request, cluster: readers.ClusterReader, profiles: Map
     found = _governing(request, cluster, Governor(namespace_label=_namespace_label(request.namespace, cluster)))
     open_ = request.kind == "TrainJob" and found.runtime is None and not cluster.whole
     open_ = open_ and trainjobs.is_supported(request.document)
-    claims = dict(_claim_devices(request, found.runtime, cluster, profiles))
+    claims = dict(_claim_devices(request, found, cluster, profiles))
     return structs.replace(found, claim_devices=claims, runtime_open=open_)
 
 
@@ -204,15 +205,17 @@ def _labelled(label: str | None, launched: str = "") -> Runtime | None:
 
 def _claim_devices(
     request: reviews.Request,
-    runtime: Runtime | None,
+    governor: Governor,
     cluster: readers.ClusterReader,
     profiles: Mapping[str, Profile],
 ) -> Iterator[tuple[str, int | None]]:
+    runtime = governor.runtime
     if request.kind == "JobSet" and not _names_claims(request.document):
         places = []
     elif request.kind == "JobSet":
-        work = parts.find(request.document, ("spec",), runtime.framework if runtime else None, program_kinds.identify)
-        places = [pods.place(request.document, *each) for each in work.places]
+        changes = Changes(request.document)
+        job = Job("JobSet", changes, runtime=runtime, owner=governor.owner, identify=program_kinds.identify)
+        places = [pods.place(request.document, *each) for each in job.parts.places]
     else:
         places = [runtime.trainer] if runtime and runtime.trainer else []
     found: dict[tuple[str, str], Mapping[str, Any] | None] = {}

@@ -124,7 +124,8 @@ def framework(decision: Decision) -> str:
 
 def _of_parts(document: Mapping[str, Any], serves: str | None) -> str:
     """Return the one framework of the parts that train, or that serve."""
-    work = parts.find(document, ("spec",), serves, program_kinds.identify)
+    labels = decoding.read(document.get("metadata") or {}, model.ObjectMeta).labels
+    work = parts.find(document, serves, program_kinds.identify, common=labels.get(names.ROLE_LABEL))
     places = [pods.place(document, *each) for each in work.places]
     every = {of_container(place.container) for place in places}
     return every.pop() if len(every) == 1 else ""
