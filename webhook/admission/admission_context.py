@@ -45,6 +45,7 @@ class Context(Struct, frozen=True):
         misfits: why the object is not read: a limit that it is beyond, or members of a wrong type.
         trouble: one sentence about what cannot be read of the cluster, "" when everything can.
         nodes: yields the nodes of a role, each read as it is taken.
+        alone: the context of a JobSet if it had no TrainJob; None where it has none.
     """
 
     request: Request
@@ -55,12 +56,7 @@ class Context(Struct, frozen=True):
     misfits: Sequence[Finding] = ()
     trouble: str = ""
     nodes: Nodes = _no_nodes
-
-    @property
-    def alone(self) -> Context:
-        """The context of a JobSet if it had no TrainJob."""
-        governor = self.governor.alone
-        return structs.replace(self, governor=governor, strategy=self.policy.registry.get(governor.framework))
+    alone: Context | None = None
 
     def job(self, changes: Changes, governor: Governor) -> Job:
         """Return the plan: the job as rules and strategies see it.
@@ -120,4 +116,9 @@ def _read(request: Request, cluster: documents.Measured, policy: Policy) -> Cont
         return structs.replace(of(request, policy, governors.outline(request, cluster)), trouble=str(error))
     strategy = policy.registry.get(found.framework)
     nodes = partial(documents.nodes, cluster)
-    return structs.replace(context, governor=found, strategy=strategy, misfits=misfits, nodes=nodes)
+    context = structs.replace(context, governor=found, strategy=strategy, misfits=misfits, nodes=nodes)
+    if found.owner is None or misfits:
+        return context
+    own = found.alone
+    alone = structs.replace(context, governor=own, strategy=policy.registry.get(own.framework))
+    return structs.replace(context, alone=alone)

@@ -50,7 +50,7 @@ def create(context: Context) -> Decision:
     if isinstance(patch, Finding):
         return admission_outcomes.judged(context, [patch])
     patched = len(changes) and context.mode is Mode.ENFORCE
-    found = (*_label_findings(context.governor), *admission_outcomes.once(changes.findings))
+    found = (*_label_findings(context.governor), *findings.once(changes.findings))
     return structs.replace(
         admission_outcomes.decided(context, "patched" if patched else "unchanged", changes, found), patch=patch
     )

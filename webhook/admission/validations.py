@@ -13,7 +13,6 @@ from muster.strategies.jobs.jobs import MOST_TOGETHER, Job
 from muster.strategies.plugins.registry import Registered
 from muster.webhook.admission import plugin_calls
 from muster.webhook.admission.admission_context import Context
-from muster.webhook.admission.admission_outcomes import once
 
 __all__ = ["create"]
 
@@ -32,7 +31,7 @@ def create(context: Context) -> Sequence[Finding]:
     if context.misfits:
         return context.misfits
     found = _found(context)
-    if context.governor.owner is None:
+    if context.alone is None:
         return found
     known = {each.identity for each in found}
     errors = (each for each in findings.errors(_found(context.alone)) if each.rule != _WAITS)
@@ -57,4 +56,4 @@ def _validated(strategy: Registered, job: Job) -> list[Finding]:
     for view in job.views[:MOST_TOGETHER] if job.parts.together else job.views:
         said = strategy.strategy.validate(view)
         found += said if strategy.in_tree else plugin_calls.check_findings(said)
-    return once(found)
+    return findings.once(found)
