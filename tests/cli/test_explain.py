@@ -174,6 +174,14 @@ def test_the_configuration_is_named_when_it_decides_the_mode(muster, write):
     assert found["mode"] == {"value": "warn", "because": "the configuration of framework trl"}
 
 
+def test_a_framework_that_the_author_of_a_jobset_chose_is_not_named_where_it_decides_nothing(muster, write):
+    config = write("muster.yaml", "frameworks: {torch: {mode: off}}")
+    labelled = jobs.jobset("one")
+    labelled["metadata"]["labels"] = {"trainer.kubeflow.org/framework": "torch"}
+    (found,) = explained(muster, labelled, options=["--config", config])
+    assert found["mode"] == {"value": "enforce", "because": "the global mode"}
+
+
 def test_findings_are_explained_and_errors_are_the_exit_code(muster):
     wrong = jobs.trainjob(command=["trl", "sft"], numNodes=0)
     result = explain(muster, wrong)

@@ -3,6 +3,9 @@
 A TrainJob names its runtime. A JobSet that Trainer made does not carry the runtime's label (only the labels of the
 template reach it), so Muster looks up its TrainJob: first the runtime snapshot that Trainer froze for it in a
 ConfigMap, then the live runtime. A JobSet without a TrainJob has its own framework label.
+
+Any author of jobs can write owner, ConfigMap, label and TrainingRuntime, so none of them chooses a milder mode: see
+docs/rules.md.
 """
 
 from __future__ import annotations
