@@ -14,7 +14,8 @@ from typing import NamedTuple
 import orjson
 import pytest
 
-from muster.strategies.documents import findings
+from muster.strategies.documents import findings, trainer_versions
+from muster.strategies.trainer import predictions
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Mode
 from tests.attacks.scenes import FRAMEWORKS, LENGTHS, MODES, around, of_kind, platform, property_of, put, scene
@@ -224,6 +225,33 @@ def test_an_owner_makes_a_decision_milder_by_the_mode_of_its_cluster_runtime_alo
         waits = {each.rule for each in findings.errors(before.findings)} == {"claims/full"}
         if after.mode >= before.mode and not waits:
             assert after.told >= before.told
+
+    property_of(holds, examples)
+
+
+@pytest.mark.parametrize("examples", LENGTHS)
+def test_the_jobset_that_trainer_makes_of_a_job_that_was_let_in_is_let_in(examples):
+    """It is judged as one of an author, since nothing tells them apart."""
+
+    def holds(random):
+        (subject, cluster), policy = scene(random, "TrainJob"), platform(random, mode="enforce")
+        reader, version = admissions.make_reader(*cluster), random.choice([*trainer_versions.VERSIONS.values()])
+        reader.trainer = version
+        subject["metadata"] = {"name": "llama", "uid": jobs.UID, **subject["metadata"]}
+        made = admissions.decide(subject, reader=reader, policy=policy)
+        job, runtime = cases.copied(dict(made.document)), made.governor.runtime
+        last = admissions.decide(job, reader=reader, policy=policy, phase="validate")
+        if not last.allowed or runtime is None:
+            return
+        try:
+            jobset = cases.copied(dict(predictions.predict(job, runtime, jobs.NAMESPACE).jobset))
+        except predictions.UnpredictableError:
+            return
+        jobset["metadata"]["ownerReferences"][0]["uid"] = job["metadata"]["uid"]
+        about = admissions.make_reader(*cluster, job)
+        about.trainer = version
+        stored = admissions.decide(jobset, reader=about, policy=policy).document
+        assert admissions.decide(dict(stored), reader=about, policy=policy, phase="validate").allowed
 
     property_of(holds, examples)
 
