@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from muster.strategies.checks.updates import check_update
+from muster.strategies.checks.job_checks import check_update
 from muster.strategies.documents import decoding, names
 from muster.strategies.documents.findings import Finding
 from muster.strategies.plugins.registry import PluginError
