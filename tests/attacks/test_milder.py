@@ -14,7 +14,7 @@ from typing import NamedTuple
 import orjson
 import pytest
 
-from muster.strategies.documents import findings, trainer_versions
+from muster.strategies.documents import findings, runtimes
 from muster.strategies.trainer import predictions
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Mode
@@ -235,7 +235,7 @@ def test_the_jobset_that_trainer_makes_of_a_job_that_was_let_in_is_let_in(exampl
 
     def holds(random):
         (subject, cluster), policy = scene(random, "TrainJob"), platform(random, mode="enforce")
-        reader, version = admissions.make_reader(*cluster), random.choice([*trainer_versions.VERSIONS.values()])
+        reader, version = admissions.make_reader(*cluster), random.choice([*runtimes.VERSIONS.values()])
         reader.trainer = version
         subject["metadata"] = {"name": "llama", "uid": jobs.UID, **subject["metadata"]}
         made = admissions.decide(subject, reader=reader, policy=policy)
