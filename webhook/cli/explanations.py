@@ -112,9 +112,9 @@ def _because(case: Case, setup: Setup) -> str:
     label = governor.namespace_label
     if label is not None and policies.is_mode(label):
         return f"label {names.MODE_LABEL} of namespace {case.namespace}"
-    if setup.policy.framework(governor.framework).mode is not None:
-        return f"the configuration of framework {governor.framework}"
-    return "the global mode"
+    named, mode = (governor.granted, *governor.chosen), case.mutated.mode
+    of = next((each for each in named if setup.policy.framework(each).mode is mode), None)
+    return "the global mode" if of is None else f"the configuration of framework {of}"
 
 
 def _job(case: Case, setup: Setup) -> Job | None:
