@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from muster.kube import payloads, transports
-from muster.strategies.documents.trainer_versions import Version
+from muster.strategies.documents.runtimes import Version
 from muster.webhook.cluster import fetches, kinds, readers, reflector, served, stores
 
 __all__ = ["ASK_AGAIN", "ROOM", "SILENT", "LiveReader"]

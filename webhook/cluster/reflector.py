@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from muster import backoffs
 from muster.kube import payloads, transports
-from muster.webhook import backoffs
 from muster.webhook.cluster import served, stores
 
 __all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]

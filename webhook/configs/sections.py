@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import pydantic
 from pydantic import alias_generators
 
-from muster.strategies.documents.trainer_versions import VERSIONS
+from muster.strategies.documents.runtimes import VERSIONS
 from muster.webhook.admission import budgets
 
 __all__ = [

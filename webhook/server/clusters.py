@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from muster.kube import clients, transports
-from muster.strategies.documents.trainer_versions import VERSIONS, Version
+from muster.strategies.documents.runtimes import VERSIONS, Version
 from muster.webhook import configs
 from muster.webhook.cluster import kinds, live, memory, readers, trainers
 from muster.webhook.kubeyaml import sources
