@@ -1,9 +1,9 @@
 """Everything that explains one decision, as one value of JSON's types, which all formats of `muster explain` show.
 
 It says what a job will really run, as Muster read it, and how many ranks that makes. It ends with one sentence, so that
-nobody takes silence for consent. *right*: nothing is open. *open*: Muster cannot see something that decides whether the
-job is right, or does not check it, and the sentence says what that means. *mend*: there are errors to mend or warnings
-to read.
+nobody takes silence for consent. *right*: nothing that Muster judges is open; what Kubernetes validates is left to the
+API server (docs/decisions/0048). *open*: Muster cannot see something that decides whether the job is right, or does not
+check it, and the sentence says what that means. *mend*: there are errors to mend or warnings to read.
 """
 
 from __future__ import annotations
@@ -180,6 +180,9 @@ _OWN = (
 _UNREAD = "Muster cannot read what this launch starts; it sets the rendezvous by env, and can say no more about it"
 
 
+_RIGHT = "launch, ranks and devices are right {}; check --cluster asks about the pods"
+
+
 class Ending(TypedDict):
     """The kind of an ending, and its sentence."""
 
@@ -202,10 +205,7 @@ def _ending(case: Case, job: Job | None, before: Explanation | None = None) -> E
     if unseen:
         return Ending(kind="open", text=unseen)
     changed = any(change.rule != APPLIED_RULE for change in case.mutated.changes)
-    right = Ending(
-        kind="right",
-        text=f"the job is right {'with the changes above' if changed else 'as it is'}, and nothing is open",
-    )
+    right = Ending(kind="right", text=_RIGHT.format("with the changes above" if changed else "as they are"))
     owner = case.mutated.governor.owner
     if owner is not None:  # the launch of a JobSet that Trainer makes is judged where its author reads it
         if before is None:
