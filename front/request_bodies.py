@@ -1,14 +1,16 @@
 """Bodies: how many bytes of requests are in memory, all connections together.
 
-Bodies that arrive count, and so do those that have arrived until their answer is made. Where there are too many, the
-one that has been arriving for longest is dropped: the API server sends a body within milliseconds, so whoever keeps
-bodies half-sent loses them first.
+Bodies that arrive count, and so do those that have arrived until their answer is made. Where there are too many, those
+that arrive or those of one owner give way, whichever are more bytes. Of those that arrive, the one that has been
+arriving for longest is dropped: the API server sends a body within milliseconds, so whoever keeps bodies half-sent
+loses them first. Of an owner's, the newest is dropped, with what is done with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Hashable
 
 from aiohttp import HttpVersion11, web
 
@@ -26,13 +28,15 @@ class Body:
 
     Attributes:
         size: bytes in memory.
-        patience: is brought to its end to drop it.
+        owner: whose it is, once that is known; None while it arrives.
+        patience: is brought to its end to drop it, or what is done with it.
     """
 
-    __slots__ = ("patience", "size")
+    __slots__ = ("owner", "patience", "size")
 
     def __init__(self, patience: asyncio.Timeout) -> None:
         self.size = 0
+        self.owner: Hashable = None
         self.patience = patience
 
 
@@ -52,30 +56,38 @@ class Bodies:
         self.each = each
         self.held = 0
         self._limit = limit
-        self._arriving: dict[Body, None] = {}  # the oldest first
+        self._droppable: defaultdict[Hashable, dict[Body, None]] = defaultdict(dict)  # by owner, the oldest first
 
     def begin(self, patience: asyncio.Timeout) -> Body:
         """Count a body from now on."""
         body = Body(patience)
-        self._arriving[body] = None
+        self._droppable[None][body] = None
         return body
 
     def grow(self, body: Body, size: int) -> None:
         """Count more bytes of a body, and drop others or itself when there are too many."""
         body.size += size
         self.held += size
-        while self.held > self._limit and self._arriving:
-            oldest = next(iter(self._arriving))
-            oldest.patience.reschedule(asyncio.get_running_loop().time())
-            self.release(oldest)
+        while self.held > self._limit and self._droppable:
+            owner, bodies = max(self._droppable.items(), key=lambda each: sum(body.size for body in each[1]))
+            dropped = next(iter(bodies) if owner is None else reversed(bodies))
+            dropped.patience.reschedule(asyncio.get_running_loop().time())
+            self.release(dropped)
 
     def arrived(self, body: Body) -> None:
         """Keep a body from being dropped: it is complete."""
-        self._arriving.pop(body, None)
+        self._droppable[body.owner].pop(body, None)
+        if not self._droppable[body.owner]:
+            del self._droppable[body.owner]
+
+    def claim(self, body: Body, owner: Hashable, patience: asyncio.Timeout) -> None:
+        """Let a body that has arrived be dropped again, where its owner has most bytes and another body arrives."""
+        body.owner, body.patience = owner, patience
+        self._droppable[owner][body] = None
 
     def release(self, body: Body) -> None:
         """Count a body no longer."""
-        self._arriving.pop(body, None)
+        self.arrived(body)
         self.held -= body.size
         body.size = 0
 
@@ -127,6 +139,11 @@ class CountedRequest(web.BaseRequest):
             except TimeoutError as error:
                 raise BodyDroppedError from error
         return self._whole
+
+    def claim_body(self, owner: Hashable, patience: asyncio.Timeout) -> None:
+        """Tell whose the body is, and what to end where its owner has too many bytes, so that it is not needed."""
+        if self._counted is not None:
+            self.bodies.claim(self._counted, owner, patience)
 
     def release_body(self) -> None:
         """Count the body no longer."""

@@ -30,6 +30,7 @@ from muster.webhook.server.endings import Ending
 from muster.webhook.server.forks import ForkError, Forks
 from muster.webhook.server.picks import Picks
 from muster.webhook.server.pod_admission import DryRuns
+from muster.webhook.server.turns import author_of
 
 __all__ = ["Asked", "Resolver"]
 
@@ -137,7 +138,7 @@ class Resolver:
                 _log.exception("an evaluation failed", extra={"uid": asked.request.uid, "kind": asked.request.kind})
                 return orjson.dumps({"failed": type(error).__name__})
 
-        answer = orjson.loads(await self._forks.run(work))
+        answer = orjson.loads(await self._forks.run(work, author_of(asked.request)))
         if "missing" in answer:
             raise readers.NotCached(readers.Ref(*answer["missing"]))
         if "failed" in answer:
@@ -155,7 +156,8 @@ class Resolver:
             return look()
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
-                return Ending(**orjson.loads(await self._forks.run(lambda: orjson.dumps(look()))))
+                answer = await self._forks.run(lambda: orjson.dumps(look()), author_of(asked.request))
+                return Ending(**orjson.loads(answer))
         except BaseException as error:
             if _is_own_end(error):
                 raise
