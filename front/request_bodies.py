@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Hashable
+from functools import partial
 
 from aiohttp import HttpVersion11, web
 
@@ -29,15 +30,15 @@ class Body:
     Attributes:
         size: bytes in memory.
         owner: whose it is, once that is known; None while it arrives.
-        patience: is brought to its end to drop it, or what is done with it.
+        drop: ends its arrival, or what is done with it.
     """
 
-    __slots__ = ("owner", "patience", "size")
+    __slots__ = ("drop", "owner", "size")
 
-    def __init__(self, patience: asyncio.Timeout) -> None:
+    def __init__(self, drop: Callable[[], object]) -> None:
         self.size = 0
         self.owner: Hashable = None
-        self.patience = patience
+        self.drop = drop
 
 
 class Bodies:
@@ -58,9 +59,9 @@ class Bodies:
         self._limit = limit
         self._droppable: defaultdict[Hashable, dict[Body, None]] = defaultdict(dict)  # by owner, the oldest first
 
-    def begin(self, patience: asyncio.Timeout) -> Body:
+    def begin(self, drop: Callable[[], object]) -> Body:
         """Count a body from now on."""
-        body = Body(patience)
+        body = Body(drop)
         self._droppable[None][body] = None
         return body
 
@@ -71,8 +72,8 @@ class Bodies:
         while self.held > self._limit and self._droppable:
             owner, bodies = max(self._droppable.items(), key=lambda each: sum(body.size for body in each[1]))
             dropped = next(iter(bodies) if owner is None else reversed(bodies))
-            dropped.patience.reschedule(asyncio.get_running_loop().time())
             self.release(dropped)
+            dropped.drop()
 
     def arrived(self, body: Body) -> None:
         """Keep a body from being dropped: it is complete."""
@@ -80,9 +81,9 @@ class Bodies:
         if not self._droppable[body.owner]:
             del self._droppable[body.owner]
 
-    def claim(self, body: Body, owner: Hashable, patience: asyncio.Timeout) -> None:
+    def claim(self, body: Body, owner: Hashable, drop: Callable[[], object]) -> None:
         """Let a body that has arrived be dropped again, where its owner has most bytes and another body arrives."""
-        body.owner, body.patience = owner, patience
+        body.owner, body.drop = owner, drop
         self._droppable[owner][body] = None
 
     def release(self, body: Body) -> None:
@@ -134,16 +135,16 @@ class CountedRequest(web.BaseRequest):
             patience = asyncio.timeout(None)
             try:
                 async with patience:
-                    self._counted = self.bodies.begin(patience)
+                    self._counted = self.bodies.begin(partial(patience.reschedule, 0.0))  # long ago
                     self._whole = await self._arrive(self._counted)
             except TimeoutError as error:
                 raise BodyDroppedError from error
         return self._whole
 
-    def claim_body(self, owner: Hashable, patience: asyncio.Timeout) -> None:
-        """Tell whose the body is, and what to end where its owner has too many bytes, so that it is not needed."""
+    def claim_body(self, owner: Hashable, drop: Callable[[], object]) -> None:
+        """Tell whose the body is, and how what is done with it ends where its owner has too many bytes."""
         if self._counted is not None:
-            self.bodies.claim(self._counted, owner, patience)
+            self.bodies.claim(self._counted, owner, drop)
 
     def release_body(self) -> None:
         """Count the body no longer."""

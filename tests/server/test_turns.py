@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from functools import partial
 
 import pytest
 
-from muster.webhook.server.turns import BusyError, Places, Turns
+from muster.webhook.server.turns import BusyError, Place, Places, Turns
 from tests.support import waits
 
 ANN, BOB, CAT = ("team-a", "ann"), ("team-b", "bob"), ("team-a", "cat")
@@ -21,7 +23,9 @@ class Held:
         self.task = asyncio.create_task(self._hold())
 
     async def _hold(self):
-        async with self._of(self._author):
+        async with contextlib.AsyncExitStack() as stack:
+            held = self._of(self._author)
+            stack.enter_context(held) if isinstance(held, Place) else await stack.enter_async_context(held)
             self._begun.append(self._author)
             await self.free.wait()
 
@@ -72,31 +76,40 @@ async def test_whatever_is_given_up_leaves_its_turn_to_the_next(after):
 
 async def test_the_newest_of_whoever_has_most_gives_way():
     places, begun = Places(3), []
-    held = [Held(places.place, ANN, begun) for _ in range(3)]
+    held = [Held(partial(Place, places), ANN, begun) for _ in range(3)]
     await waits.turns()
-    other = Held(places.place, BOB, begun)
+    other = Held(partial(Place, places), BOB, begun)
     with pytest.raises(BusyError):
         await held[2].task
-    assert (len(places), begun) == (3, [ANN, ANN, ANN, BOB])
+    assert (places.taken, begun) == (3, [ANN, ANN, ANN, BOB])
     for each in (*held, other):
         each.free.set()
     await asyncio.gather(held[0].task, held[1].task, other.task)
-    assert not len(places)
+    assert not places.taken
 
 
 async def test_nobody_gives_way_to_whoever_would_have_as_many():
     places, begun = Places(3), []
-    held = [Held(places.place, author, begun) for author in (ANN, ANN, BOB)]
+    held = [Held(partial(Place, places), author, begun) for author in (ANN, ANN, BOB)]
     await waits.turns()
     for author in (ANN, BOB):
         with pytest.raises(BusyError):
-            await Held(places.place, author, begun).task
+            await Held(partial(Place, places), author, begun).task
     for each in held:
         each.free.set()
     await asyncio.gather(*(each.task for each in held))
 
 
-async def test_a_timeout_of_the_work_itself_is_not_taken_for_one_of_its_place():
-    with pytest.raises(TimeoutError):
-        async with Places(1).place(ANN):
-            raise TimeoutError
+async def test_whoever_is_cancelled_as_a_place_is_given_up_is_cancelled():
+    places, begun = Places(2), []
+    held = [Held(partial(Place, places), ANN, begun) for _ in range(2)]
+    await waits.turns()
+    other = Held(partial(Place, places), BOB, begun)
+    await asyncio.sleep(0)
+    held[1].task.cancel()
+    await asyncio.gather(held[1].task, return_exceptions=True)
+    assert held[1].task.cancelled()
+    for each in (held[0], other):
+        each.free.set()
+    await asyncio.gather(held[0].task, other.task)
+    assert not places.taken

@@ -24,7 +24,7 @@ from muster.webhook.metrics import Metrics
 from muster.webhook.server import endings, salvage
 from muster.webhook.server.endings import Ending
 from muster.webhook.server.resolvers import Asked, Resolver
-from muster.webhook.server.turns import BusyError, Places, author_of
+from muster.webhook.server.turns import BusyError, Place, Places
 
 __all__ = ["ADMISSION_PATHS", "APART", "Admission", "Recorder"]
 
@@ -117,11 +117,11 @@ class Admission:
         if review.kind != kind:
             message = f"request.kind.kind: {review.kind} is not served on this path, which is for {kind}"
             return self._unreadable(reviews.ReviewError(message, review.uid), review, started)
-        author, asked = author_of(review), Asked(review, self._policy(), started)
+        asked = Asked(review, self._policy(), started)
         try:
-            async with (self._large if large else self._small).place(author) as patience:
+            with Place(self._large if large else self._small, asked.author) as place:
                 if isinstance(request, CountedRequest):
-                    request.claim_body(author, patience)
+                    request.claim_body(asked.author, place.give_up)
                 self._count_places()
                 ending = await self._resolver.resolve(asked, deadline, large=large)
         except BusyError:
@@ -131,7 +131,7 @@ class Admission:
         return _reviewed(self._take(review, ending))
 
     def _count_places(self) -> None:
-        self._metrics.in_flight(len(self._small) + len(self._large))
+        self._metrics.in_flight(self._small.taken + self._large.taken)
 
     def _take(self, review: reviews.Request, ending: Ending) -> bytes:
         """Record and count; return the body of the answer."""

@@ -30,7 +30,7 @@ from muster.webhook.server.endings import Ending
 from muster.webhook.server.forks import ForkError, Forks
 from muster.webhook.server.picks import Picks
 from muster.webhook.server.pod_admission import DryRuns
-from muster.webhook.server.turns import author_of
+from muster.webhook.server.turns import Author
 
 __all__ = ["Asked", "Resolver"]
 
@@ -50,6 +50,11 @@ class Asked(NamedTuple):
     request: reviews.Request
     policy: Policy
     started: float
+
+    @property
+    def author(self) -> Author:
+        """Whose turn it needs."""
+        return self.request.namespace, self.request.username
 
 
 class Resolver:
@@ -138,7 +143,7 @@ class Resolver:
                 _log.exception("an evaluation failed", extra={"uid": asked.request.uid, "kind": asked.request.kind})
                 return orjson.dumps({"failed": type(error).__name__})
 
-        answer = orjson.loads(await self._forks.run(work, author_of(asked.request)))
+        answer = orjson.loads(await self._forks.run(work, asked.author))
         if "missing" in answer:
             raise readers.NotCached(readers.Ref(*answer["missing"]))
         if "failed" in answer:
@@ -156,7 +161,7 @@ class Resolver:
             return look()
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
-                answer = await self._forks.run(lambda: orjson.dumps(look()), author_of(asked.request))
+                answer = await self._forks.run(lambda: orjson.dumps(look()), asked.author)
                 return Ending(**orjson.loads(answer))
         except BaseException as error:
             if _is_own_end(error):

@@ -8,23 +8,49 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
+from typing import Self
 
-from muster.webhook.admission import reviews
-
-__all__ = ["Author", "BusyError", "Places", "Turns", "author_of"]
+__all__ = ["Author", "BusyError", "Place", "Places", "Turns"]
 
 Author = tuple[str, str]
 
 
-def author_of(request: reviews.Request) -> Author:
-    """Return the namespace and the user."""
-    return request.namespace, request.username
-
-
 class BusyError(Exception):
     """As many reviews are under way as may be, and nobody has more of them than the author of this one."""
+
+
+class Place:
+    """A place among `places`, for as long as the block of a `with` runs.
+
+    Raises:
+        BusyError: all are taken and nobody has more; or it was given up.
+    """
+
+    __slots__ = ("_author", "_is_given_up", "_places", "_task")
+
+    def __init__(self, places: Places, author: Author) -> None:
+        self._places, self._author = places, author
+        self._task: asyncio.Task[object] | None = None
+        self._is_given_up = False
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        self._places.take(self._author, self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        self._places.leave(self._author, self)
+        if self._is_given_up and self._task and not self._task.uncancel() and kind is asyncio.CancelledError:
+            raise BusyError from error
+
+    def give_up(self) -> None:
+        """End the block, and leave the place at once."""
+        if self._task and not self._is_given_up:
+            self._is_given_up = True
+            self._places.leave(self._author, self)
+            self._task.cancel()
 
 
 class Places:
@@ -32,49 +58,34 @@ class Places:
 
     Args:
         most: how many there are.
+
+    Attributes:
+        taken: how many are taken.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._taken: defaultdict[Author, dict[asyncio.Timeout, None]] = defaultdict(dict)  # the newest last
+        self._by_author: dict[Author, dict[Place, None]] = {}  # the newest last
+        self.taken = 0
 
-    def __len__(self) -> int:
-        """The number of places that are taken."""
-        return sum(map(len, self._taken.values()))
+    def take(self, author: Author, place: Place) -> None:
+        """Count a place; where all are taken, the newest of the author with most is given up. Raises `BusyError`."""
+        if self.taken >= self._most:
+            most = max(self._by_author.values(), key=len)
+            if len(most) <= len(self._by_author.get(author, ())) + 1:
+                raise BusyError
+            next(reversed(most)).give_up()
+        self._by_author.setdefault(author, {})[place] = None
+        self.taken += 1
 
-    @contextlib.asynccontextmanager
-    async def place(self, author: Author) -> AsyncIterator[asyncio.Timeout]:
-        """Take a place for as long as the block runs, which the timeout that it gets ends before.
-
-        Raises:
-            BusyError: all are taken and nobody has more; or the timeout was used, as others have less.
-        """
-        if len(self) >= self._most:
-            self._make_room(author)
-        patience = asyncio.timeout(None)
-        self._taken[author][patience] = None
-        try:
-            async with patience:
-                yield patience
-        except TimeoutError as error:
-            if patience.expired():
-                raise BusyError from error
-            raise
-        finally:
-            self._leave(author, patience)
-
-    def _make_room(self, author: Author) -> None:
-        most = max(self._taken, key=lambda each: len(self._taken[each]))
-        if len(self._taken[most]) <= len(self._taken.get(author, ())) + 1:
-            raise BusyError
-        newest = next(reversed(self._taken[most]))
-        newest.reschedule(asyncio.get_running_loop().time())
-        self._leave(most, newest)
-
-    def _leave(self, author: Author, patience: asyncio.Timeout) -> None:
-        self._taken[author].pop(patience, None)
-        if not self._taken[author]:
-            del self._taken[author]
+    def leave(self, author: Author, place: Place) -> None:
+        """Count a place no longer."""
+        own = self._by_author.get(author, {})
+        if place in own:
+            del own[place]
+            self.taken -= 1
+        if not own:
+            self._by_author.pop(author, None)
 
 
 class Turns:
