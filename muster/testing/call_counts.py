@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 from muster import webhook
-from muster.strategies.plugins.protocols import FrameworkStrategy
+from muster.strategies.plugins.registry import FrameworkStrategy
 from muster.testing import strategy_runs
 from muster.testing.example_jobs import Sample
 

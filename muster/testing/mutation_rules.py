@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from muster.strategies.documents import findings
-from muster.strategies.plugins.protocols import FrameworkStrategy
+from muster.strategies.plugins.registry import FrameworkStrategy
 from muster.testing import call_counts, strategy_runs
 from muster.testing.example_jobs import SECRET, Sample, samples
 from muster.webhook.admission.decisions import Decision

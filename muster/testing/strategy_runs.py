@@ -20,8 +20,7 @@ import orjson
 from muster.strategies.documents import names
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
-from muster.strategies.plugins.protocols import FrameworkStrategy
-from muster.strategies.plugins.registry import Registry
+from muster.strategies.plugins.registry import FrameworkStrategy, Registry
 from muster.strategies.trainer import predictions
 from muster.testing.example_jobs import NAMESPACE
 from muster.webhook.admission import answers, decisions, reviews

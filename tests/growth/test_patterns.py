@@ -27,7 +27,6 @@ _NOT = {
     "strategies/launches/networks.py: re.compile('(.*,)?s*[^=].*')": _SHORT,
     "strategies/shell/grammar.py: _NEXT_LINE": "it is tried behind a backslash, and comments are read once",
     "strategies/shell/word_parser.py: _BACKTICKS": "it is tried at a backtick, and one that nothing closes ends it all",
-    "strategies/launches/written.py: LOOPBACK": "compared with whole texts",
     "audit/known.py: _STEP": "it is tried where the step before ends, and a bracket that nothing closes is the last",
 }
 """Patterns that are linear where they are used, and why; each is one that the test would find."""

@@ -14,7 +14,8 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from muster.strategies.documents import decoding, findings, loose, names, paths
+from muster.audit import scanner
+from muster.strategies.documents import decoding, findings, names, paths
 from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
@@ -93,8 +94,8 @@ class Case(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """`TrainJob/llama`."""
-        return self.source.title
+        """`TrainJob/llama`, without tokens of a known form."""
+        return scanner.text(self.source.title)
 
     @property
     def place(self) -> str:
@@ -269,7 +270,7 @@ class Setup(Struct, frozen=True, dict=True):
     def _request(
         self, source: Source, document: Mapping[str, Any], phase: reviews.Phase, old: Mapping[str, Any] | None
     ) -> reviews.Request:
-        metadata = loose.member(document, "metadata")
+        metadata = decoding.member(document, "metadata")
         namespace, name = metadata.get("namespace"), metadata.get("name")
         return reviews.Request(
             phase=phase,

@@ -17,8 +17,8 @@ from msgspec import structs
 
 from muster.kube import clients, transports
 from muster.strategies.documents import trainjobs
+from muster.strategies.documents.decoding import member
 from muster.strategies.documents.findings import Finding, error
-from muster.strategies.documents.loose import member
 from muster.webhook.admission import answers
 from muster.webhook.cli import cases, problems
 from muster.webhook.cli.cases import Case, Setup

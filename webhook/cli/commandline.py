@@ -10,7 +10,6 @@ name with @ stands for shared arguments.
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import re
 import sys
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from muster.webhook.cli.problems import UNREADABLE, one_line
 
 if TYPE_CHECKING:
-    from muster.strategies.documents.trainer_versions import Version
+    from muster.strategies.documents.runtimes import Version
 
 __all__ = ["meant", "parser", "table", "trainer"]
 
@@ -154,13 +153,15 @@ class _Version(argparse.Action):
 
 def meant(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean WORD?` with the known word that is most like a word; "" when none is."""
+    import difflib  # noqa: PLC0415  # few command lines have a slip
+
     near = difflib.get_close_matches(word[:100], list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def trainer(text: str) -> Version:
     """Return a version of Trainer; a patch release counts as its minor one."""
-    from muster.strategies.documents.trainer_versions import VERSIONS  # noqa: PLC0415  # only `--trainer` needs it
+    from muster.strategies.documents.runtimes import VERSIONS  # noqa: PLC0415  # only `--trainer` needs it
 
     minor = re.sub(r"^v?([0-9]+\.[0-9]+)(\.[0-9]+)?$", r"\1", text)
     if minor not in VERSIONS:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from muster.audit import scanner
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
 from muster.webhook.cli.observed import Document, Observed, condition, containers, seconds_since
 from muster.webhook.cli.problems import age, one_line, plural

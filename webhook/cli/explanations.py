@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, cast
 
 from muster.audit import scanner
-from muster.audit.record_schema import BOOKKEEPING
 from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Change, Changes
-from muster.strategies.documents import loose, names, trainjobs
+from muster.strategies.changes.restores import APPLIED_RULE
+from muster.strategies.documents import decoding, names, trainjobs
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Absent
 from muster.strategies.jobs.jobs import Job
@@ -45,14 +45,13 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
     document, decision, registered = case.source.document, case.mutated, case.mutated.strategy
     chosen, job = registered.strategy if registered else None, _job(case, setup)
     world, earlier = _measured(job), restores.applied(document)
-    line = _described(job) if job else None
-    return {
+    explained = {
         **{key: value for key, value in findings_report.place_of(case.source.origin).items() if key != "line"},
         "object": case.title,
         "apiVersion": document["apiVersion"],
         "kind": case.source.kind,
         "namespace": case.namespace,
-        "name": loose.member(document, "metadata").get("name"),
+        "name": decoding.member(document, "metadata").get("name"),
         "predicted": predictions.made_by(decision.governor.runtime) if case.predicted else None,
         "notes": list(case.notes),
         "runtime": _runtime(case, setup),
@@ -61,8 +60,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         and registered
         and {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin},
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        # Without tokens of a known form: a terminal is often shown to others, and the log of CI to everybody.
-        "launch": scanner.text(line) if line else line,
+        "launch": _described(job) if job else None,
         "world": world
         and {
             "nodes": world.nodes,
@@ -81,6 +79,8 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "failure": case.failure or None,
         "ending": _ending(case, job, before if case.predicted else None),
     }
+    # Without tokens of a known form: a terminal is often shown to others, and the log of CI to everybody.
+    return cast("dict[str, Any]", scanner.value(explained))
 
 
 def ending(case: Case, setup: Setup) -> Ending:
@@ -96,7 +96,7 @@ def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
         return {"kind": None, "name": None, "source": runtime.source, "file": None}
     ref = Ref(runtime.kind, case.namespace if runtime.kind == "TrainingRuntime" else "", runtime.name)
     if runtime.source == "snapshot":
-        owner = loose.member(case.mutated.governor.owner, "metadata")
+        owner = decoding.member(case.mutated.governor.owner, "metadata")
         ref = Ref("RuntimeSnapshot", case.namespace, str(owner.get("name", "")))
     origin = setup.cluster.origins.get(ref)
     file = str(origin) if origin else None
@@ -208,7 +208,7 @@ def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None
     unseen = _unseen(case)
     if unseen:
         return Ending(kind="open", text=unseen)
-    changed = any(change.rule not in BOOKKEEPING for change in case.mutated.changes)
+    changed = any(change.rule != APPLIED_RULE for change in case.mutated.changes)
     right = Ending(
         kind="right",
         text=f"the job is right {'with the changes above' if changed else 'as it is'}, and nothing is open",
@@ -216,7 +216,7 @@ def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None
     owner = case.mutated.governor.owner
     if owner is not None:  # the launch of a JobSet that Trainer makes is judged where its author reads it
         if before is None:
-            judged = f"TrainJob {loose.member(owner, 'metadata').get('name')}, from which Trainer made this JobSet"
+            judged = f"TrainJob {decoding.member(owner, 'metadata').get('name')}, from which Trainer made this JobSet"
             return Ending(kind="open", text=f"nothing is wrong here; the launch is judged at {judged}")
         text = "see the end of the TrainJob above; this JobSet adds nothing to it"
         return right if before["ending"]["kind"] == "right" else Ending(kind=before["ending"]["kind"], text=text)
@@ -236,7 +236,7 @@ def _todo(case: Case) -> str:
         told = f"{problems.plural(errors, 'error')} to mend{f' and {to_read}' if warnings else ''}"
         passes = "its missing label" if case.is_unlabelled else f"mode {case.mutated.mode.value}"
         return f"{told}; {'the cluster refuses this job' if case.refused else f'{passes} lets this job pass'}"
-    if case.mutated.verdict != "patched" and any(each.rule not in BOOKKEEPING for each in case.mutated.changes):
+    if case.mutated.verdict != "patched" and any(each.rule != APPLIED_RULE for each in case.mutated.changes):
         return f"mode {case.mutated.mode.value} makes none of the changes above, so the job runs without them"
     return f"{to_read}; the job passes" if warnings else ""
 

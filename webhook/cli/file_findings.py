@@ -18,10 +18,10 @@ from typing import Any
 
 from msgspec import structs
 
-from muster.strategies.documents import decoding, loose, model, names, paths, pods, trainjobs
+from muster.strategies.documents import decoding, model, names, paths, pods, trainjobs
 from muster.strategies.documents.findings import Finding, note, warning
 from muster.strategies.jobs import containers, parts
-from muster.strategies.jobs.programs import Kind
+from muster.strategies.jobs.containers import Kind
 from muster.strategies.launches import program_kinds
 from muster.strategies.launches.launches import Launcher
 from muster.webhook.admission.decisions import Decision
@@ -94,7 +94,7 @@ def _command(kind: str, name: str, namespace: str) -> str:
 
 
 def _name(document: Mapping[str, Any]) -> str:
-    return str(loose.member(document, "metadata").get("name", ""))
+    return str(decoding.member(document, "metadata").get("name", ""))
 
 
 _FRAMEWORKS = {

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from muster.strategies.documents import loose, paths
+from muster.audit import scanner
+from muster.strategies.documents import decoding, paths
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Path
 from muster.webhook.cli import problems, unjudged
@@ -147,7 +148,7 @@ class Report(Struct, frozen=True):
         for each in self.unreadable:
             about = place_of(each.origin)
             shown.append({**about, "document": about["document"] or None, "unreadable": each.message})
-        return jsons.dump(versioned("check", shown)) + "\n"
+        return jsons.dump(scanner.value(versioned("check", shown))) + "\n"
 
     def summary(self) -> str:
         """Return how many of everything there are, in one line."""
@@ -173,7 +174,7 @@ class Report(Struct, frozen=True):
 
 def _head(source: Source, **where: str) -> dict[str, Any]:
     document = source.document
-    name = loose.member(document, "metadata").get("name")
+    name = decoding.member(document, "metadata").get("name")
     return {**place_of(source.origin), "apiVersion": document["apiVersion"], "kind": source.kind, **where, "name": name}
 
 

@@ -7,10 +7,11 @@ waiting, and None is what nobody said.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from muster.audit import scanner
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook.cli import diagnosis, problems, terminal
 from muster.webhook.cli.diagnosis import last_words, listed, quoted
 from muster.webhook.cli.observed import Document, Observed, containers, seconds_since
@@ -30,11 +31,11 @@ _DECISIONS, _HOLDERS, _PODS = 20, 20, 20  # the newest, those for longest, those
 
 
 def of(found: Observed) -> Status:
-    """Return the status of a job."""
+    """Return the status of a job, without tokens of a known form."""
     row = diagnosis.diagnose(found)
     made = member(found.job, "metadata").get("creationTimestamp")
     said = found.report.said if found.report else None
-    return {
+    status = {
         "namespace": found.namespace,
         "name": found.name,
         "kind": found.kind,
@@ -59,6 +60,7 @@ def of(found: Observed) -> Status:
         "decisions": sorted(_decisions(found), key=lambda each: each["time"] or "")[-_DECISIONS:],
         "unread": list(found.unread),
     }
+    return cast("Status", scanner.value(status))
 
 
 def is_wrong(status: Status) -> bool:

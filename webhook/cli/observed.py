@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from muster.audit.record_schema import Sealed
 from muster.kube import transports
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook.cluster import kinds, listings, readers, served, writes
 from muster.webhook.controllers import guards, trainings
 

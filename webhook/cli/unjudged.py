@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding, loose, model
+from muster.strategies.documents import decoding, model
 from muster.webhook.cli import cases, file_findings, problems
 from muster.webhook.cli.cases import Case
 from muster.webhook.kubeyaml.sources import Origin, Source
@@ -108,7 +108,7 @@ def _starts_training(document: Mapping[str, Any]) -> bool:
     spec: Any = document.get("spec")
     for member in ("jobTemplate", "spec", "template", "spec"):
         spec = spec.get(member, spec) if isinstance(spec, dict) else None
-    return any(map(_launches, loose.items(spec, "containers")))
+    return any(map(_launches, decoding.items(spec, "containers")))
 
 
 def _launches(container: Mapping[str, Any]) -> bool:

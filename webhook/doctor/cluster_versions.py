@@ -10,7 +10,7 @@ from typing import NamedTuple
 from muster.kube import transports
 from muster.strategies import upstream
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import items
+from muster.strategies.documents.decoding import items
 from muster.webhook.doctor.diagnoses import Diagnosis, error, ok, warning
 from muster.webhook.doctor.live_installation import Document, Installation
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from muster.kube import transports
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import member
+from muster.strategies.documents.decoding import member
 from muster.strategies.frameworks.default import default_strategy as default
 from muster.strategies.plugins import registry
 from muster.webhook.admission.policies import Mode

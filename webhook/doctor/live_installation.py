@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from muster.kube import calls, payloads, transports
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook import configs
 from muster.webhook.doctor.expected_state import ExpectedState
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from prometheus_client.parser import text_string_to_metric_families
 
 from muster.kube import transports
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook import configs
 from muster.webhook.doctor import workload
 from muster.webhook.doctor.diagnoses import Diagnosis, error, ok, unknown, warning

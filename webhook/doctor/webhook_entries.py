@@ -15,7 +15,7 @@ from typing import Any
 from urllib import parse
 
 from muster.certs import chains, errors, expiries, pems, probes
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity, error, ok, unknown, warning
 from muster.webhook.doctor.expected_state import KINDS
 from muster.webhook.doctor.live_installation import Document, Installation, Need, Options
@@ -201,11 +201,15 @@ def _url(entry: Document) -> str:
 
 
 async def namespaces(installation: Installation) -> AsyncIterator[Diagnosis]:
-    """Report entries that match none of the first 500 namespaces, or match Muster's own."""
+    """Report entries that match none of the first 500 namespaces, or match Muster's own.
+
+    Where the configuration names namespaces, these are the ones that count.
+    """
     own, is_right = installation.options.namespace, True
     found = [each["metadata"] for each in await installation.list("/api/v1/namespaces")]
     labels = {str(each["name"]): member(each, "labels") for each in found}
-    work = labels.keys() - {own, *_SYSTEM}
+    named = (await installation.configured()).cluster.namespaces
+    work = labels.keys() & named if named else labels.keys() - {own, *_SYSTEM}
     left = set(work)
     for title, entry in await all_of(installation):
         taken = {name for name in labels if selects(entry.get("namespaceSelector"), labels[name])}
@@ -223,8 +227,8 @@ async def namespaces(installation: Installation) -> AsyncIterator[Diagnosis]:
     if not is_right or not work:
         return
     if outside:
-        named = ", ".join(outside[:5]) + (f" and {len(outside) - 5} more" if len(outside) > 5 else "")
-        what = f"not all entries apply in {named}: jobs there are not corrected, or not refused"
+        shown = ", ".join(outside[:5]) + (f" and {len(outside) - 5} more" if len(outside) > 5 else "")
+        what = f"not all entries apply in {shown}: jobs there are not corrected, or not refused"
         yield warning(what, "correct the namespaceSelector of the webhook entries, if this is not intended")
     else:
         yield ok(f"all entries apply in all {len(work)} namespaces of users")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from muster.strategies.documents import paths
-from muster.strategies.documents.loose import items, mapping, member
+from muster.strategies.documents.decoding import items, mapping, member
 from muster.webhook import configs, kubeyaml
 from muster.webhook.admission.policies import Mode
 from muster.webhook.doctor import webhook_entries
@@ -166,14 +166,15 @@ async def rights(installation: Installation) -> AsyncIterator[Diagnosis]:
     options = installation.options
     config = _raw(await installation.config_text() or "")
     wanted = [_renamed(right, config, options) for right in installation.base.rights if right.is_needed(config)]
-    needed = [
-        Need(each.verb, each.resource, each.group, options.namespace if each.own else "", each.name) for each in wanted
-    ]
+    everywhere = (await installation.configured()).cluster.namespaces or ("",)
+    asked = [(each, space) for each in wanted for space in ((options.namespace,) if each.own else everywhere)]
+    needed = [Need(each.verb, each.resource, each.group, space, each.name) for each, space in asked]
     answers = await asyncio.gather(*(allowed(installation, need) for need in needed))
     verbs: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for right, granted in zip(wanted, answers, strict=True):
+    for (right, space), granted in zip(asked, answers, strict=True):
         if not granted:
-            verbs[right.subject, right.option].append(right.verb)
+            where = f" in {space}" if space and not right.own else ""
+            verbs[right.subject + where, right.option].append(right.verb)
     for (subject, option), lacked in verbs.items():
         need = f", which {'.'.join(option)} needs" if option else ""
         what = f"{options.account} may not {', '.join(lacked)} {subject}{need}"

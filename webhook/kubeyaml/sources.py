@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, field
 
-from muster.strategies.documents import loose
+from muster.strategies.documents import decoding
 from muster.webhook.kubeyaml import composer, jsons
 from muster.webhook.kubeyaml.composer import Parsed, Repeat, Spot, YamlError
 
@@ -81,7 +81,7 @@ class Source(Struct, frozen=True):
     @property
     def title(self) -> str:
         """`TrainJob/llama`, or `TrainJob/llama-*` for a generated name."""
-        about = loose.member(self.document, "metadata")
+        about = decoding.member(self.document, "metadata")
         generated = f"{about['generateName']}*" if about.get("generateName") else "(no name)"
         return f"{self.kind}/{about.get('name') or generated}"
 

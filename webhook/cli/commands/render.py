@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import loose
+from muster.strategies.documents import decoding
 from muster.strategies.trainer import predictions
 from muster.webhook import kubeyaml
 from muster.webhook.cli import cases, findings_report, problems, terminal
@@ -94,7 +94,7 @@ def _patches(outputs: Sequence[_Output]) -> str:
 
 def _patch(case: Case) -> dict[str, Any]:
     document, origin = case.source.document, case.source.origin
-    name = loose.member(document, "metadata").get("name")
+    name = decoding.member(document, "metadata").get("name")
     patched = case.mutated.verdict == "patched"
     return {
         "schema": problems.schema("patch"),

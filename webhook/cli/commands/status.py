@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import random
 import shutil
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from muster import backoffs
 from muster.audit import log_files, queries
 from muster.audit.record_schema import Sealed
 from muster.kube import clients, transports
-from muster.webhook import backoffs
 from muster.webhook.cli import job_status, observed, problems, terminal
 from muster.webhook.cli.job_status import Status
 from muster.webhook.cli.problems import CommandError
@@ -94,7 +93,7 @@ def _code(args: argparse.Namespace, found: Sequence[Status]) -> int:
 async def _watch(args: argparse.Namespace, asked: observed.Asked, namespace: str) -> int:
     """Show what changes until interrupted; with `--check`, until every job has ended."""
     screen = _Screen(args)
-    backoff = backoffs.Backoff(random.Random(), base=args.every, cap=_CAP)  # noqa: S311  # jitter, no secret
+    backoff = backoffs.Backoff(base=args.every, cap=_CAP)
     while True:
         pause = args.every
         try:

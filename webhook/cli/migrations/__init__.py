@@ -14,7 +14,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from muster.strategies.documents import names, overrides
+from muster.strategies.documents import names, trainjobs
 from muster.webhook.cli.migrations import migration_notes, old_operators
 from muster.webhook.cli.migrations.migration_notes import Migrated, Note, Notes, Unmigrated
 from muster.webhook.cli.migrations.trainjob_writing import text
@@ -110,7 +110,7 @@ def is_old(document: Mapping[str, Any]) -> bool:
         torch = migration_notes.section(document, "spec", "mlPolicy", "torch")
         return "numProcPerNode" in torch or "elasticPolicy" in torch
     number = migration_notes.section(document, "spec", "trainer").get("numProcPerNode")
-    return isinstance(number, str) or not overrides.OLDER.isdisjoint(spec)
+    return isinstance(number, str) or not trainjobs.OLDER.isdisjoint(spec)
 
 
 def migrate_job(document: Mapping[str, Any], notes: Notes, runtimes: Mapping[str, str | int]) -> list[dict[str, Any]]:
@@ -132,22 +132,22 @@ def migrate_job(document: Mapping[str, Any], notes: Notes, runtimes: Mapping[str
         number = old_operators.processes(written or "auto", resources, "spec.trainer.numProcPerNode", notes)
         spec["trainer"] = {**trainer, **({} if number is None else {"numProcPerNode": number})}
     _check(spec)
-    if not overrides.OLDER.isdisjoint(spec):
-        patched = overrides.spelled(made, overrides.PATCHES)
-        kept = {each: value for each, value in spec.items() if each not in overrides.OLDER}
-        made["spec"] = {**kept, **(patched if patched[overrides.PATCHES] else {})}
+    if not trainjobs.OLDER.isdisjoint(spec):
+        patched = trainjobs.spelled(made, trainjobs.PATCHES)
+        kept = {each: value for each, value in spec.items() if each not in trainjobs.OLDER}
+        made["spec"] = {**kept, **(patched if patched[trainjobs.PATCHES] else {})}
     return [made]
 
 
 def _check(spec: Mapping[str, Any]) -> None:
     """Raise where a member that changes the pods has another type, or an override is for no replicated job."""
-    for member in overrides.META:
+    for member in trainjobs.META:
         migration_notes.section(spec, member)
-    for member in (overrides.PATCHES, *overrides.OVERRIDES):
+    for member in (trainjobs.PATCHES, *trainjobs.OVERRIDES):
         for number, each in enumerate(migration_notes.objects(spec.get(member), f"spec.{member}")):
             at = f"spec.{member}[{number}].targetJobs"
             jobs = [migration_notes.string(job, "name") for job in migration_notes.objects(each.get("targetJobs"), at)]
-            if not any(jobs) and member != overrides.PATCHES:
+            if not any(jobs) and member != trainjobs.PATCHES:
                 raise Unmigrated(f"{at}: names no replicated job, so the override has no effect; name one")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from muster.strategies.documents import names, overrides
+from muster.strategies.documents import names, trainjobs
 from muster.webhook import kubeyaml
 from muster.webhook.cli import problems
 from muster.webhook.cli.migrations import migration_notes
@@ -193,7 +193,7 @@ def single(document: Mapping[str, Any], notes: Notes, replica: Replica, framewor
         made.append(runtime(about, framework.label, policy, [replicated], found))
         spec["runtimeRef"] = {"apiGroup": names.TRAINER_GROUP, "kind": "TrainingRuntime", "name": about["name"]}
     elif patch:
-        spec[overrides.PATCHES] = [overrides.of_pods({"node": patch})]
+        spec[trainjobs.PATCHES] = [trainjobs.of_pods({"node": patch})]
     return [*made, trainjob(about, {**spec, **found.spec})]
 
 

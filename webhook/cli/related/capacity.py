@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from muster.strategies.checks import volume_checks
-from muster.strategies.documents import loose, quantities
+from muster.strategies.documents import decoding, quantities
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import templates
@@ -103,15 +103,15 @@ def _claimed(template: Template, namespace: str, inputs: Inputs) -> Mapping[str,
     found: dict[str, int] = {}
     for entry in template.raw_spec.get("resourceClaims") or ():
         documents = inputs.named(
-            "ResourceClaimTemplate", namespace, loose.mapping(entry).get("resourceClaimTemplateName")
+            "ResourceClaimTemplate", namespace, decoding.mapping(entry).get("resourceClaimTemplateName")
         )
         for request in (
-            loose.items(member(documents[-1].document, "spec", "spec", "devices"), "requests") if documents else ()
+            decoding.items(member(documents[-1].document, "spec", "spec", "devices"), "requests") if documents else ()
         ):
             most: dict[str, int] = {}
             for each in [
-                loose.mapping(each)
-                for each in (*loose.sequence(request.get("firstAvailable")), request.get("exactly") or {})
+                decoding.mapping(each)
+                for each in (*decoding.sequence(request.get("firstAvailable")), request.get("exactly") or {})
             ]:
                 count = each.get("count", 1) if each.get("allocationMode") != "All" else _MOST_REQUESTS
                 name = each.get("deviceClassName")

@@ -16,9 +16,9 @@ from typing import Any
 
 from muster.strategies.documents.findings import Finding, beginning, error, warning
 from muster.strategies.frameworks.flag_tables import FlagSpec
+from muster.strategies.frameworks.trl import flags as of_trl
 from muster.strategies.frameworks.trl import flags as trl_flags
 from muster.strategies.frameworks.trl import invocations
-from muster.strategies.frameworks.trl import parsing as of_trl
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
 from muster.strategies.frameworks.vllm import vllm_servers
 from muster.strategies.launches import launches, readings, spawns

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.strategies.checks import checkpoints
+from muster.strategies.checks import volume_checks
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.frameworks.trl import invocations
@@ -170,16 +170,18 @@ def _saves(held: Held, inputs: Inputs) -> Iterator[Finding]:
     if not any(end in word for word in held.command for end in _SETTINGS):
         return
     for launch in readings.read(held.command).launches:
-        flags, of_trl = checkpoints.settings_of(launch.rest), invocations.within(launch) is not None
+        flags, of_trl = volume_checks.settings_of(launch.rest), invocations.within(launch) is not None
         for before, word in zip(("", *launch.rest), launch.rest, strict=False):
             name = word.partition("=")[2] if word.startswith("--") else word
             is_read = name.endswith(_SETTINGS) and not (of_trl and before == "--config")
             seen = held_containers.find(held, name, inputs) if is_read else None
             found = _settings(configurations.read(seen.text) or {}) if seen is not None and not seen.secret else {}
-            message = checkpoints.why(job, {**found, **flags}) if found else ""
+            message = volume_checks.why(job, {**found, **flags}) if found else ""
             if message and seen is not None:
                 said = f"in {seen.path} of {seen.where}: {message}"
-                yield held.report(warning, "args" if held.own.get("args") else "command", name, said, checkpoints.RULE)
+                yield held.report(
+                    warning, "args" if held.own.get("args") else "command", name, said, volume_checks.RULE
+                )
 
 
 def _settings(found: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -21,9 +21,9 @@ from muster.strategies.frameworks.vllm import health_probes, vllm_servers
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
-from muster.strategies.launches import addresses, coordinators, host_ports, readings, sites, topologies
-from muster.strategies.launches.host_ports import Opened
+from muster.strategies.launches import addresses, coordinators, networks, readings, sites, topologies
 from muster.strategies.launches.launches import Launch
+from muster.strategies.launches.networks import Opened
 from muster.strategies.launches.written import Seen, Written
 from muster.webhook.cli.related import held_containers
 from muster.webhook.cli.related.held_containers import Held
@@ -263,7 +263,7 @@ _OF_A_MACHINE = 8
 
 def shared_ports(job: Job, source: Source, inputs: Inputs) -> Iterator[Finding]:
     """Report the second of two jobs; the first is compared with those before it alone."""
-    found = host_ports.opened(job)
+    found = networks.opened(job)
     if found is None:
         return
     kept: dict[Any, tuple[Source, Opened]] = inputs.memory.setdefault("ports", {})

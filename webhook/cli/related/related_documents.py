@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from muster.strategies.documents import names, trainjobs
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.strategies.documents.pods import CLAIM_SOURCES
 from muster.webhook.kubeyaml.sources import Source
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from muster.strategies import upstream
 from muster.strategies.documents.findings import Finding, error
-from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
+from muster.strategies.documents.runtimes import NEWEST, VERSIONS, Version
 
 __all__ = ["Kind", "Shape", "kinds", "known_as", "misnamed"]
 

@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from muster.strategies.documents import overrides, paths
+from muster.strategies.documents import paths, trainjobs
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
-from muster.strategies.documents.trainer_versions import VERSIONS, Version
+from muster.strategies.documents.runtimes import VERSIONS, Version
 from muster.webhook import kubeyaml
 from muster.webhook.cli.schemas import schema_shapes
 from muster.webhook.cli.schemas.schema_shapes import Kind, Shape
@@ -293,7 +293,7 @@ def _says(text: str) -> _Write:
 
 def _patched(document: Mapping[str, Any], _: Any, version: Version) -> str:
     """Write what changes the pods of a runtime as the version in force spells it."""
-    text = kubeyaml.dump(kubeyaml.Row([overrides.spelled(document, version.patches)])).strip()[2:-2]
+    text = kubeyaml.dump(kubeyaml.Row([trainjobs.spelled(document, version.patches)])).strip()[2:-2]
     if len(text) > _LONGEST_REPLACEMENT:
         text = f"{text[:_LONGEST_REPLACEMENT].rpartition(', ')[0]}, … (and so on, entry by entry)"
     return f"{version} has {version.patches} in its place, so write this: {text}"
