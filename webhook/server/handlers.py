@@ -90,7 +90,8 @@ class Admission:
                 body = await request.read()
         except (TimeoutError, BodyDroppedError, web.HTTPRequestEntityTooLarge, web.RequestPayloadError, OSError) as why:
             return self._unread(why)
-        return await self.admit(body, phase, kind, deadline, request)
+        counted = request if isinstance(request, CountedRequest) else None
+        return await self.admit(body, phase, kind, deadline, counted)
 
     async def admit(
         self,
@@ -98,7 +99,7 @@ class Admission:
         phase: reviews.Phase,
         kind: str,
         deadline: float | None = None,
-        request: web.BaseRequest | None = None,
+        request: CountedRequest | None = None,
     ) -> web.Response:
         """Answer a review that has arrived.
 
@@ -117,11 +118,12 @@ class Admission:
         if review.kind != kind:
             message = f"request.kind.kind: {review.kind} is not served on this path, which is for {kind}"
             return self._unreadable(reviews.ReviewError(message, review.uid), review, started)
-        asked = Asked(review, self._policy(), started)
+        author = review.namespace, review.username
+        asked = Asked(review, self._policy(), started, author)
         try:
-            with Place(self._large if large else self._small, asked.author) as place:
-                if isinstance(request, CountedRequest):
-                    request.claim_body(asked.author, place.give_up)
+            with Place(self._large if large else self._small, author) as place:
+                if request is not None:
+                    request.claim_body(author, place.give_up)
                 self._count_places()
                 ending = await self._resolver.resolve(asked, deadline, large=large)
         except BusyError:

@@ -45,16 +45,12 @@ Fetch = Callable[[readers.Ref], Awaitable[readers.Document | None]]
 
 
 class Asked(NamedTuple):
-    """A request, the policy in force, and when its body had arrived, by `time.perf_counter`."""
+    """A request, the policy in force, when its body had arrived, by `time.perf_counter`, and whose turn it needs."""
 
     request: reviews.Request
     policy: Policy
     started: float
-
-    @property
-    def author(self) -> Author:
-        """Whose turn it needs."""
-        return self.request.namespace, self.request.username
+    author: Author = ("", "")
 
 
 class Resolver:

@@ -21,38 +21,6 @@ class BusyError(Exception):
     """As many reviews are under way as may be, and nobody has more of them than the author of this one."""
 
 
-class Place:
-    """A place among `places`, for as long as the block of a `with` runs.
-
-    Raises:
-        BusyError: all are taken and nobody has more; or it was given up.
-    """
-
-    __slots__ = ("_author", "_is_given_up", "_places", "_task")
-
-    def __init__(self, places: Places, author: Author) -> None:
-        self._places, self._author = places, author
-        self._task: asyncio.Task[object] | None = None
-        self._is_given_up = False
-
-    def __enter__(self) -> Self:
-        self._task = asyncio.current_task()
-        self._places.take(self._author, self)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
-        self._places.leave(self._author, self)
-        if self._is_given_up and self._task and not self._task.uncancel() and kind is asyncio.CancelledError:
-            raise BusyError from error
-
-    def give_up(self) -> None:
-        """End the block, and leave the place at once."""
-        if self._task and not self._is_given_up:
-            self._is_given_up = True
-            self._places.leave(self._author, self)
-            self._task.cancel()
-
-
 class Places:
     """Places for reviews that are under way.
 
@@ -61,31 +29,62 @@ class Places:
 
     Attributes:
         taken: how many are taken.
+        held: by their authors, the newest last.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._by_author: dict[Author, dict[Place, None]] = {}  # the newest last
         self.taken = 0
+        self.held: dict[Author, dict[Place, None]] = {}
 
-    def take(self, author: Author, place: Place) -> None:
-        """Count a place; where all are taken, the newest of the author with most is given up. Raises `BusyError`."""
+    def make_room(self, author: Author) -> None:
+        """Have the newest place of the author with most given up, where all are taken. Raises `BusyError`."""
         if self.taken >= self._most:
-            most = max(self._by_author.values(), key=len)
-            if len(most) <= len(self._by_author.get(author, ())) + 1:
+            most = max(self.held.values(), key=len)
+            if len(most) <= len(self.held.get(author, ())) + 1:
                 raise BusyError
             next(reversed(most)).give_up()
-        self._by_author.setdefault(author, {})[place] = None
-        self.taken += 1
 
-    def leave(self, author: Author, place: Place) -> None:
-        """Count a place no longer."""
-        own = self._by_author.get(author, {})
-        if place in own:
-            del own[place]
-            self.taken -= 1
+
+class Place:
+    """A place among `places`, for as long as the block of a `with` runs.
+
+    Raises:
+        BusyError: all are taken and nobody has more; or it was given up.
+    """
+
+    __slots__ = ("_author", "_is_left", "_places", "_task")
+
+    def __init__(self, places: Places, author: Author) -> None:
+        self._places, self._author = places, author
+        self._task = asyncio.current_task()
+        self._is_left = False
+
+    def __enter__(self) -> Self:
+        self._places.make_room(self._author)
+        self._places.held.setdefault(self._author, {})[self] = None
+        self._places.taken += 1
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        if not self._is_left:
+            self._leave()
+        elif self._task and not self._task.uncancel() and kind is asyncio.CancelledError:
+            raise BusyError from error
+
+    def give_up(self) -> None:
+        """End the block, and leave the place at once."""
+        if self._task and not self._is_left:
+            self._leave()
+            self._task.cancel()
+
+    def _leave(self) -> None:
+        self._is_left = True
+        self._places.taken -= 1
+        own = self._places.held[self._author]
+        del own[self]
         if not own:
-            self._by_author.pop(author, None)
+            del self._places.held[self._author]
 
 
 class Turns:
