@@ -77,6 +77,7 @@ class Admission:
         self._metrics = metrics
         most, self._timeout = limits
         self._small, self._large = Places(most), Places(max(1, most // 4))
+        metrics.in_flight(lambda: self._small.taken + self._large.taken)
 
     async def handle(self, request: web.BaseRequest, phase: reviews.Phase, kind: str) -> web.Response:
         """Answer one admission request within its limits."""
@@ -124,16 +125,10 @@ class Admission:
             with Place(self._large if large else self._small, author) as place:
                 if request is not None:
                     request.claim_body(author, place.give_up)
-                self._count_places()
                 ending = await self._resolver.resolve(asked, deadline, large=large)
         except BusyError:
             return self._refused("busy", 429, _BUSY, {"Retry-After": "1"})
-        finally:
-            self._count_places()
         return _reviewed(self._take(review, ending))
-
-    def _count_places(self) -> None:
-        self._metrics.in_flight(self._small.taken + self._large.taken)
 
     def _take(self, review: reviews.Request, ending: Ending) -> bytes:
         """Record and count; return the body of the answer."""
