@@ -19,8 +19,7 @@ from muster.strategies.documents import model, paths
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
 
-__all__ = ["Decoded", "check", "decode", "items", "mapping", "mappings", "member", "read", "sequence"]
-
+__all__ = ["Decoded", "check", "convert", "decode", "items", "mapping", "mappings", "member", "read", "sequence"]
 
 _Kind = TypeVar("_Kind")
 _MOST = 50  # each misfit costs one more pass over the document
@@ -78,13 +77,21 @@ def read(document: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError:
-        found = _repaired(document, kind, "").value
-        return kind() if found is None else found
+        return convert(document, kind)[0]
+
+
+def convert(document: Mapping[str, Any], kind: type[_Kind]) -> tuple[_Kind, list[Finding]]:
+    """Return an object as a value of any type, and the `misfits` of `decode`."""
+    try:
+        return msgspec.convert(document, kind), []
+    except msgspec.ValidationError:
+        found = _repaired(document, kind, "")
+        return kind() if found.value is None else found.value, found.misfits
 
 
 def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
     """Decode a document of which some members are null or misfits, without these."""
-    left: Any = _without_nulls(document)
+    left: Any = _without_nulls({"": document}).get("")
     misfits: list[Finding] = []
     for _ in range(_MOST):
         try:

@@ -41,7 +41,7 @@ _OTHERS = {
     "audit/scanner.py: re.compile(each)": "configured",
     "webhook/cli/migrations/pod_templates.py: pattern": "names of variables that operators set",
     "webhook/cli/migrations/trainjob_writing.py: pattern": "the name of a job, and of its roles",
-    "webhook/cli/schemas/schema_shapes.py: re.compile(re.sub('$$', 'Z', described['patter": "of CRDs, see below",
+    "webhook/cli/schemas/schema_shapes.py: re.compile(re.sub('$$', 'Z', described.pattern": "of CRDs, see below",
     "webhook/doctor/dry_run_probe.py: re.search(pattern, message)": "see below",
 }
 """Patterns that are made while the service runs, and of what."""

@@ -61,6 +61,12 @@ def test_a_member_of_another_type_is_refused(refusal, spec):
     assert "correct it, then migrate" in refusal(jobs.trainjob({**REF, **spec}))
 
 
+def test_the_whole_path_of_a_member_of_another_type_is_told(refusal):
+    override = {"targetJobs": [{"name": ["node"]}], "serviceAccountName": "s"}
+    told = refusal(jobs.trainjob({**REF, "podSpecOverrides": [override]}))
+    assert told == "spec.podSpecOverrides[0].targetJobs[0].name: must be a string; correct it, then migrate"
+
+
 def test_an_override_of_several_jobs_patches_each(migrated):
     override = {"targetJobs": [{"name": "node"}, {"name": "model-initializer"}], "serviceAccountName": "s"}
     (patch,) = migrated(jobs.trainjob({**REF, "podSpecOverrides": [override]})).job["runtimePatches"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from muster.audit import scanner
 from muster.strategies.changes import restores
@@ -20,21 +20,24 @@ from muster.strategies.documents import decoding, names, trainjobs
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Absent
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import program_kinds, sites, topologies, worlds
+from muster.strategies.launches import sites, topologies, worlds
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.sites import Site
 from muster.strategies.launches.worlds import World
 from muster.strategies.trainer import predictions
-from muster.webhook.admission import policies
+from muster.webhook.admission import admission_context, policies
 from muster.webhook.admission.policies import Mode
 from muster.webhook.cli import findings_report, problems
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cluster.readers import Ref
 
-__all__ = ["Ending", "ending", "explain"]
+__all__ = ["Ending", "Explanation", "ending", "explain"]
+
+Explanation: TypeAlias = Mapping[str, Any]
+"""One value of JSON's types, an item of `muster.dev/explain/v1`."""
 
 
-def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Explanation:
     """Return the explanation of a case, of JSON's types; missing parts are None.
 
     Args:
@@ -45,6 +48,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
     document, decision, registered = case.source.document, case.mutated, case.mutated.strategy
     chosen, job = registered.strategy if registered else None, _job(case, setup)
     world, earlier = _measured(job), restores.applied(document)
+    line = _described(job) if job else None
     explained = {
         **{key: value for key, value in findings_report.place_of(case.source.origin).items() if key != "line"},
         "object": case.title,
@@ -60,7 +64,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         and registered
         and {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin},
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        "launch": _described(job) if job else None,
+        "launch": scanner.text(line) if line else line,
         "world": world
         and {
             "nodes": world.nodes,
@@ -88,7 +92,7 @@ def ending(case: Case, setup: Setup) -> Ending:
     return _ending(case, _job(case, setup))
 
 
-def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
+def _runtime(case: Case, setup: Setup) -> dict[str, object] | None:
     runtime = case.mutated.governor.runtime
     if runtime is None:
         return None
@@ -98,8 +102,8 @@ def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
     if runtime.source == "snapshot":
         owner = decoding.member(case.mutated.governor.owner, "metadata")
         ref = Ref("RuntimeSnapshot", case.namespace, str(owner.get("name", "")))
-    origin = setup.cluster.origins.get(ref)
-    file = str(origin) if origin else None
+    source = setup.cluster.kept.get(ref)
+    file = str(source.origin) if source else None
     return {"kind": runtime.kind, "name": runtime.name, "source": runtime.source, "file": file}
 
 
@@ -108,35 +112,24 @@ def _because(case: Case, setup: Setup) -> str:
     label = governor.namespace_label
     if label is not None and policies.is_mode(label):
         return f"label {names.MODE_LABEL} of namespace {case.namespace}"
-    if setup.policy.framework(governor.framework).mode is not None:
-        return f"the configuration of framework {governor.framework}"
-    return "the global mode"
+    named, mode = (governor.granted, *governor.chosen), case.mutated.mode
+    of = next((each for each in named if setup.policy.framework(each).mode is mode), None)
+    return "the global mode" if of is None else f"the configuration of framework {of}"
 
 
 def _job(case: Case, setup: Setup) -> Job | None:
     """Return the job as its strategy sees it after mutation; None where its launch is not known."""
-    governor, document = case.mutated.governor, case.document
-    is_trainjob = case.source.kind == "TrainJob"
-    if case.mutated.strategy is None or case.misfits or (is_trainjob and governor.runtime is None):
+    governor = case.mutated.governor
+    unknown = case.source.kind == "TrainJob" and governor.runtime is None
+    if case.mutated.strategy is None or case.misfits or unknown:
         return None
-    kind = "TrainJob" if is_trainjob else "JobSet"
-    return Job(
-        kind=kind,  # type: ignore[arg-type]  # one of the two
-        changes=Changes(document),
-        namespace=case.namespace,
-        runtime=governor.runtime,
-        owner=governor.owner,
-        claim_devices=governor.claim_devices,
-        settings=setup.policy.framework(governor.framework).settings,
-        supply=governor.supply,
-        roles=setup.policy.roles,
-        identify=program_kinds.identify,
-    )
+    context = admission_context.of(case.mutated.request, setup.policy, governor)
+    return context.job(Changes(case.document), governor)
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: Change) -> dict[str, object]:
     """Return a change for JSON; `before` or `after` is missing when there was, or is, no value."""
-    out: dict[str, Any] = {"op": change.op, "path": change.field, "pointer": change.path}
+    out: dict[str, object] = {"op": change.op, "path": change.field, "pointer": change.path}
     if not isinstance(change.before, Absent):
         out["before"] = change.before
     if not isinstance(change.after, Absent):
@@ -194,7 +187,7 @@ class Ending(TypedDict):
     text: str
 
 
-def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None) -> Ending:
+def _ending(case: Case, job: Job | None, before: Explanation | None = None) -> Ending:
     """Return how the explanation of a case ends.
 
     Args:

@@ -140,7 +140,7 @@ class Installation:
             return await calls.answered(self.sender, call, self.options.timeout, read, _SHOWN)
 
 
-def _object(path: str, limit: int = _MAX_OBJECT) -> Callable[[transports.Response], Awaitable[dict[str, Any]]]:
+def _object(path: str, limit: int = _MAX_OBJECT) -> Callable[[transports.Response], Awaitable[dict[str, object]]]:
     return lambda answer: payloads.read(answer, limit, path)
 
 
