@@ -30,6 +30,7 @@ from muster.webhook.server.endings import Ending
 from muster.webhook.server.forks import ForkError, Forks
 from muster.webhook.server.picks import Picks
 from muster.webhook.server.pod_admission import DryRuns
+from muster.webhook.server.turns import Author
 
 __all__ = ["Asked", "Resolver"]
 
@@ -44,11 +45,12 @@ Fetch = Callable[[readers.Ref], Awaitable[readers.Document | None]]
 
 
 class Asked(NamedTuple):
-    """A request, the policy in force, and when its body had arrived, by `time.perf_counter`."""
+    """A request, the policy in force, when its body had arrived, by `time.perf_counter`, and whose turn it needs."""
 
     request: reviews.Request
     policy: Policy
     started: float
+    author: Author = ("", "")
 
 
 class Resolver:
@@ -142,7 +144,7 @@ class Resolver:
                 _log.exception("an evaluation failed", extra={"uid": asked.request.uid, "kind": asked.request.kind})
                 return orjson.dumps({"failed": type(error).__name__})
 
-        answer = orjson.loads(await self._forks.run(work))
+        answer = orjson.loads(await self._forks.run(work, asked.author))
         if "missing" in answer:
             raise readers.NotCached(readers.Ref(*answer["missing"]))
         if "failed" in answer:
@@ -160,7 +162,8 @@ class Resolver:
             return look()
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
-                return Ending(**orjson.loads(await self._forks.run(lambda: orjson.dumps(look()))))
+                answer = await self._forks.run(lambda: orjson.dumps(look()), asked.author)
+                return Ending(**orjson.loads(answer))
         except BaseException as error:
             if _is_own_end(error):
                 raise
