@@ -48,6 +48,7 @@ def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Expl
     document, decision, registered = case.source.document, case.mutated, case.mutated.strategy
     chosen, job = registered.strategy if registered else None, _job(case, setup)
     world, earlier = _measured(job), restores.applied(document)
+    line = _described(job) if job else None
     explained = {
         **{key: value for key, value in findings_report.place_of(case.source.origin).items() if key != "line"},
         "object": case.title,
@@ -63,7 +64,7 @@ def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Expl
         and registered
         and {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin},
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        "launch": _described(job) if job else None,
+        "launch": scanner.text(line) if line else line,
         "world": world
         and {
             "nodes": world.nodes,
