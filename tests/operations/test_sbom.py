@@ -11,7 +11,7 @@ import pytest
 
 from tests.operations import pages
 
-PROGRAM = pages.ROOT / "images" / "webhook" / "sbom.py"
+PROGRAM = pages.ROOT / "images" / "sbom.py"
 BUILT_AND_GONE = {"setuptools"}  # the Dockerfile uninstalls it, see there
 
 
