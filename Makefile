@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms upstream unit manifests contract packaging findings reference docs chart-values pins prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers house costs fuzz record mutants sbom fix clean
+.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms upstream unit manifests contract packaging findings reference docs chart-values pins prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers house costs fuzz attack attack-known attack-reviews attack-sockets attack-gateway record mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -207,6 +207,26 @@ costs: $(VENV)/.dev ## count what the interpreter does for a review, and keep th
 
 fuzz: $(VENV)/.dev ## 10^6 hostile reviews, and what must hold for each; ARGS: --seed, --count, --case FILE, ...
 	@nice -n 15 $(BIN)/python -m tests.fuzz $(ARGS)
+
+# Against this checkout, on loopback alone, in ten minutes; its core is in `make test`. SEED: of what is drawn, another one each time.
+SEED ?= $(shell date +%s)
+attack: ## attack this checkout: what was found before, and freshly drawn reviews, sockets and requests; SEED: draw the same again
+	@echo "muster: make attack SEED=$(SEED) draws the same attacks again"
+	@$(PYTHON) -m e2e.parts venv attack-known "attack-reviews SEED=$(SEED)" "attack-sockets SEED=$(SEED)" "attack-gateway SEED=$(SEED)"
+
+attack-known: $(VENV)/.dev
+	@$(BIN)/python -m pytest -q -n 2 tests/attacks tests/fuzz
+
+attack-reviews: $(VENV)/.dev
+	@$(BIN)/python -m tests.fuzz --seed $(SEED) --count 40000
+
+attack-sockets: $(VENV)/.dev
+	@$(BIN)/python -m tests.fuzz --part webhook --seed $(SEED) --count 300
+	@$(BIN)/python -m tests.fuzz --part pages --seed $(SEED) --count 150
+
+attack-gateway: $(SESSIONS_VENV)/.done
+	@$(SESSIONS_VENV)/bin/python -m pytest -q -n 2 --dist loadfile tests/sessions/attacks
+	@$(SESSIONS_VENV)/bin/python -m tests.fuzz.gateway --seed $(SEED) --count 500
 
 # Before and after a change of the house: the same input to both checkouts, and what they answer differently, by kind.
 record: $(VENV)/.dev ## what this checkout answers differently from BASE=commit, over corpus, manifests and 20,000 drawn reviews; ARGS: --seeds
