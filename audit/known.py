@@ -34,6 +34,7 @@ _SOURCES = ("strategies", "webhook/admission")  # whose sentences records have
 _DEEPEST = 40  # levels of a value that is shown
 _LONGEST = 4096  # characters of a sentence
 _REMEMBERED = 512  # characters of a sentence that is remembered
+_TOKEN = 16  # characters that a token has at least
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.ASCII)
 _IMAGE = re.compile(
     r"[\w.-]{1,253}(?::\d{1,5})?(?:/[\w.-]{1,128}){0,8}(?::[\w.-]{1,128})?(?:@sha256:[0-9a-f]{64})?", re.ASCII
@@ -114,8 +115,17 @@ def hashed(given: object) -> str:
 
 
 def is_name(given: str) -> bool:
-    """Whether Kubernetes takes a text as the name of an object."""
-    return _NAME.fullmatch(given) is not None
+    """Whether Kubernetes takes a text as the name of an object, and it is no token of a known form."""
+    return _has_form(_NAME, given)
+
+
+def _has_form(form: re.Pattern[str], given: str) -> bool:
+    return form.fullmatch(given) is not None and (len(given) < _TOKEN or not _is_token(given))
+
+
+@functools.lru_cache(maxsize=1024)  # of short texts, which have the form of a name
+def _is_token(given: str) -> bool:
+    return scanner.text(given) != given
 
 
 def name(given: str) -> str:
@@ -280,7 +290,7 @@ def _is_shown(given: str, at: _Place) -> bool:
     if at.kind == "label":
         return at.key in places["labels"] and is_name(given)
     if at.member in places["images"]:
-        return _IMAGE.fullmatch(given) is not None and scanner.text(given) == given
+        return _has_form(_IMAGE, given)
     is_word = at.member in places["words"] and _is_known(given)
     return is_word or (at.member in places["names"] and is_name(given)) or _AMOUNT.fullmatch(given) is not None
 
@@ -289,7 +299,7 @@ def _is_setting(given: str, key: str, kind: str) -> bool:
     """Whether the value of a variable or a flag is a host, or else a number, a word or a reference."""
     places = _tables().places
     if key in places["hosts"]:
-        return _HOST.fullmatch(given) is not None
+        return _has_form(_HOST, given)
     if key not in places[kind]:
         return False
     reference = _REFERENCE.fullmatch(given)

@@ -12,6 +12,7 @@ import functools
 import operator
 import re
 import reprlib
+import secrets
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 import msgspec
@@ -38,6 +39,8 @@ __all__ = [
     "Sealed",
     "Time",
     "User",
+    "event",
+    "event_name",
     "job_name",
     "misfit",
     "timestamp",
@@ -119,7 +122,7 @@ class RecordedFinding(TypedDict):
 
 
 class EventDetails(TypedDict):
-    """What an event of RL sessions was about: names and paths, and never what people wrote."""
+    """What an event was about: names and paths, and never what people wrote."""
 
     session_id: NotRequired[str]
     project_id: NotRequired[str]
@@ -127,12 +130,13 @@ class EventDetails(TypedDict):
     source_path: NotRequired[str]
     purpose: NotRequired[str]
     status: NotRequired[str]
+    record: NotRequired[str]
 
 
 class RecordedEvent(TypedDict):
-    """What happened to a session or a checkpoint of RL sessions; such a record has no runtime, changes or findings.
+    """What happened to the log itself, or to a session or a checkpoint of RL sessions.
 
-    `name` is RESOURCE_ACTION, such as `checkpoint_saved`.
+    Such a record has no runtime, changes or findings. `name` is RESOURCE_ACTION, such as `checkpoint_saved`.
     """
 
     name: str
@@ -183,6 +187,37 @@ class Sealed(Record, Link):
     """A record in the log; `dropped` counts the records just before it that were not written there."""
 
     dropped: NotRequired[int]
+
+
+def event(name: str, details: EventDetails, about: RecordedObject, moment: datetime.datetime) -> Record:
+    """Return the record of an event that Muster itself caused, an update; `moment` has a time zone."""
+    return {
+        "schema": SCHEMA,
+        "time": timestamp(moment),
+        "uid": secrets.token_hex(12),
+        "user": {"username": ""},
+        "operation": "UPDATE",
+        "phase": "validate",
+        "object": about,
+        "owner": None,
+        "runtime": None,
+        "framework": None,
+        "strategy": None,
+        "mode": "enforce",
+        "dryRun": False,
+        "decision": "allowed",
+        "changes": [],
+        "findings": [],
+        "latencyMicroseconds": 0,
+        "message": name,
+        "event": {"name": name, "details": details},
+    }
+
+
+def event_name(record: object) -> str:
+    """Return the name of the event that a record is about, "" for none; `record` may be any value of JSON."""
+    found = record.get("event") if isinstance(record, dict) else None
+    return str(found.get("name")) if isinstance(found, dict) else ""
 
 
 def job_name(record: Record) -> str:

@@ -7,6 +7,7 @@ what a record has by default. Each pattern takes time in proportion to the text.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
@@ -29,12 +30,30 @@ _TOKENS = re.compile(
     r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY[\s\S]*"  # to the end of the text
     r"|(?<![A-Za-z0-9])(?:hf_|gh[opusr]_|github_pat_|gl(?:pat|rt|dt|cbt|ptt)-|nvapi-|wandb_v1_|[sr]k_(?:live|test)_|sk-"
     r"|pypi-|npm_|dckr_pat_|gsk_|xai-|hvs\.|r8_|pplx-|tml-|AIza|ya29\.|xox[abeoprs]-|SG\.|A(?:KIA|SIA)(?=[A-Z0-9]{16}\b)"
+    r"|xapp-\d-|GOCSPX-|whsec_|do[op]_v1_|glsa_|ATATT3|(?:SK|dapi)(?=[0-9a-f]{32}\b)|[1-9]\d{7,9}:AA(?=[\w-]{8})"
     r"|AGE-SECRET-KEY-1)(?=[\w.-]{0,200}[0-9A-Z]|[\w-]{24})[\w.-]{8,}"
-    r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}\.[\w-]*"
+    r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?"
     r"|(?i:(?<=bearer )|(?<=basic ))[\w.~+/=-]{8,}"
-    r"|(?<=://)[^/?#\s\"'@]{1,512}(?=@)",
+    r"|(?<=//)[^/?#\s\"'@…]{1,512}(?=@)"  # in URLs
+    r"|(?<=//)[^/?#\s\"'@:…]{0,256}:(?!\d{1,5}(?:…|\.\.))[^/?#\s\"'@…]{1,512}(?=…|\.\.\.)"  # and cut
+    r"|(?<![\w.:@-])[\w.-]{1,64}:[^:/@\s\"']{3,256}(?=@(?!sha\d)[A-Za-z0-9])"  # an image with a password
+    r"|(?<=[?&]sig=)[\w%+/=-]{16,}|(?<=hooks\.slack\.com/services/)[\w/]{16,}"
+    r"|(?<![A-Za-z0-9])[\w.~-]{3}\dQ~[\w.~-]{31,34}|(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"  # Azure
+    r"|(?<![A-Za-z0-9+])[A-Za-z0-9+/]{86}=="  # Azure's storage
+    r"|(?<![\w@.-])(?:[0-9a-f]{40}|(?=[a-z]{0,51}\d)[a-z2-7]{52})(?!\w)"  # W&B; Azure DevOps
+    # A long word of letters and digits that was cut: nobody knows its form.
+    r"|(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,200}\d)(?=[\d+/]{0,200}[A-Za-z])[A-Za-z0-9+/]{16,}(?=…|\.\.\.)",
     re.ASCII,
 )
+_SHORTEST = 16  # characters of what is read as base64
+_LINE_END = r"(?:\r?\n|(?:\\{1,8}r)?\\{1,8}n)"  # also as JSON and Python write it
+_ENCODED = re.compile(  # base64, perhaps in lines or cut
+    rf"[A-Za-z0-9+/_-]{{{_SHORTEST},}}(?:{_LINE_END}[A-Za-z0-9+/_-]+)*={{0,2}}(?:…|\.\.\.)?"
+)
+_BETWEEN = re.compile(rf"{_LINE_END}|[=….]+")
+_PLAIN_BASE64 = str.maketrans("-_", "+/")
+_DECODED = re.compile(rb"[\t\r\n -~]{8,}")
+_NESTED = 2  # times that a text may be in base64
 _HOLDER = (
     r"(?:tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|pwd|cookie|jwt|auth(?:orization)?"
     r"|(?:api|access|account|private|secret|auth)[_-]?keys?)"
@@ -46,8 +65,8 @@ _PLAIN = re.compile(
 _ODD = re.compile(r"[0-9A-Z]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ASSIGNED = re.compile(
-    rf"(?i:(?<![A-Za-z0-9])(?P<name>[\w.-]{{0,64}}?{_HOLDER})[\"']?(?:\s{{0,3}}[=:]\s{{0,3}}| )"
-    r"(?P<value>\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"',;&]+))"
+    rf"(?i:(?<![A-Za-z0-9])(?P<name>[\w.-]{{0,64}}?{_HOLDER})(?:\\{{0,8}}[\"'])?(?:\s{{0,3}}[=:]\s{{0,3}}| )"
+    r"\\{0,8}(?P<value>\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"',;&]+))"
 )
 
 
@@ -86,12 +105,9 @@ def value(given: object, further: Names = None) -> object:
 
 def record(raw: Record, further: Names = None) -> Record:
     """Return a record with the values that the job has, without secrets; `raw` is not changed."""
-    out = dict(raw)
+    out = cast("dict[str, object]", value({**raw, "changes": [], "findings": []}, further))
     for part in ("changes", "findings"):
-        entries = cast("Sequence[Mapping[str, object]]", out[part])
-        out[part] = [_entry(each, further) for each in entries]
-    if "message" in out:
-        out["message"] = _masked(str(out["message"]))
+        out[part] = [_entry(each, further) for each in cast("Sequence[Mapping[str, object]]", raw[part])]
     return cast("Record", out)
 
 
@@ -126,9 +142,26 @@ def _value(given: object, judge: Callable[[str], bool], level: int) -> object:
     return given
 
 
-def _masked(given: str) -> str:
+def _masked(given: str, nested: int = 0) -> str:
     given = _TOKENS.sub(MARK, given)
-    return _ASSIGNED.sub(_without_value, given) if "=" in given or ":" in given or " " in given else given
+    if "=" in given or ":" in given or " " in given:
+        given = _ASSIGNED.sub(_without_value, given)
+    if nested == _NESTED or len(given) < _SHORTEST:
+        return given
+    return _ENCODED.sub(lambda found: MARK if _encodes(found.group(), nested + 1) else found.group(), given)
+
+
+def _encodes(given: str, nested: int) -> bool:
+    """Whether a text is base64 of a secret: from any of four places, since a path may stand before it."""
+    plain, end = _BETWEEN.sub("", given).translate(_PLAIN_BASE64), "…" if given.endswith(("…", ".")) else ""
+    for begin in range(4 if nested == 1 else 1):
+        part = plain[begin:]
+        decoded = base64.b64decode(part + "A" * (-len(part) % 4))
+        for found in _DECODED.findall(decoded):
+            text = found.decode() + end
+            if _masked(text, nested) != text:
+                return True
+    return False
 
 
 def _without_value(match: re.Match[str]) -> str:

@@ -4,42 +4,32 @@ Sinks fail independently, and one may have records that another lost, so each wo
 sink fails, a worker keeps the first record that could not be written and retries it with growing pauses and jitter, so
 that it recovers even without new records. Later records are counted, and the next record that is written says how many
 are missing.
+
+A log that processes continue has records of its own: `log_started` with the end that the process before left,
+`log_stopped`, and `log_damaged` when lines that were written are found to be gone.
 """
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import logging
-import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from pathlib import Path
 
 from muster.audit.anchor_notes import Anchor, Ends
-from muster.audit.chain import Chain, ChainError
-from muster.audit.record_schema import Record
+from muster.audit.chain import Chain, ChainError, parse
+from muster.audit.record_schema import EventDetails, Record, RecordedObject, event, event_name
 from muster.audit.sinks import Sink
+from muster.backoffs import Backoff
 
-__all__ = ["Retry", "SinkWorker"]
+__all__ = ["SinkWorker"]
 
 _log = logging.getLogger(__name__)
 
 # After this many lines that are not records, the file is not one that Muster should continue.
 _LINES_LOOKED_AT = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """Seconds between attempts: `base`, doubled for each failure in a row up to `cap`, minus up to a half."""
-
-    base: float = 0.5
-    cap: float = 30.0
-    random: random.Random = field(default_factory=random.SystemRandom)
-
-    def delay(self, failures: int) -> float:
-        """Return the seconds to wait after this number of failures, at least 1."""
-        longest = min(self.base * 2.0 ** min(failures - 1, 60), self.cap)
-        return longest * self.random.uniform(0.5, 1.0)
 
 
 class SinkWorker:
@@ -51,26 +41,26 @@ class SinkWorker:
     def __init__(
         self,
         sink: Sink,
-        retry: Retry,
+        backoff: Backoff,
         on_error: Callable[[str, Exception], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sink = sink
-        self._retry = retry
+        self._backoff = backoff
         self._on_error = on_error
         self._clock = clock
         self._chain: Chain | None = None
         self._first: Anchor | None = None
         self._last = Chain()
+        self._end = ""  # how the process before ended, where it wrote this log
         self._pending: tuple[Record, int] | None = None
-        self._failures = 0
         self._due = 0.0
         self._dropped = 0
 
     @property
     def failing(self) -> bool:
         """Whether the last attempt failed."""
-        return self._failures > 0
+        return self._backoff.failures > 0
 
     @property
     def ends(self) -> Ends | None:
@@ -108,7 +98,8 @@ class SinkWorker:
 
     def close(self) -> None:
         """Retry the kept record for the last time and close the sink."""
-        self.retry(now=True)
+        if self.retry(now=True) and self._last.seq and self._sink.is_kept:
+            self._attempt(self._event("log_stopped", {}))
         try:
             self._sink.close()
         except OSError as error:
@@ -117,13 +108,15 @@ class SinkWorker:
     def _attempt(self, record: Record) -> bool:
         try:
             chain = self._chain = self._chain or self._resume()
+            if news := self._news():
+                self._sink.write(chain.seal(news))
             self._sink.write(chain.seal(record, self._dropped))
         except TypeError:
             raise
         except Exception as error:  # noqa: BLE001  # sinks may come from elsewhere
             self._fail(record, error)
             return False
-        self._dropped, self._last = 0, Chain(chain.seq, chain.prev)
+        self._end, self._dropped, self._last = "", 0, Chain(chain.seq, chain.prev)
         self._first = self._first or Anchor(chain.seq, chain.prev)
         self._recover()
         return True
@@ -136,18 +129,35 @@ class SinkWorker:
         return found if found.seq >= self._last.seq else Chain(self._last.seq, self._last.prev)
 
     def _found(self) -> Chain:
-        for line in itertools.islice(self._sink.last_lines(), _LINES_LOOKED_AT):
+        for number, line in enumerate(itertools.islice(self._sink.last_lines(), _LINES_LOOKED_AT)):
             try:
-                return Chain.resume_from(line)
+                found = Chain.resume_from(line)
             except ChainError as error:
                 _log.warning("audit line skipped", extra={"sink": self._sink.name, "error": str(error)})
+                continue
+            if not self._last.seq and self._sink.is_kept:
+                self._end = "unclean" if number or event_name(parse(line)) != "log_stopped" else "clean"
+            return found
         return Chain()
+
+    def _news(self) -> Record | None:
+        """Return the record of what befell the log before the next record, None for nothing."""
+        damage, last = self._sink.damage(), self._last
+        if damage:
+            if not self.failing:
+                _log.warning("audit log damaged", extra={"sink": self._sink.name, "status": damage, "seq": last.seq})
+                self._on_error(self._sink.name, OSError(f"the file was {damage}"))
+            return self._event("log_damaged", {"record": f"{last.seq}:{last.prev}", "status": damage})
+        return self._event("log_started", {"status": self._end}) if self._end else None
+
+    def _event(self, name: str, details: EventDetails) -> Record:
+        about: RecordedObject = {"kind": "AuditLog", "namespace": "", "name": Path(self._sink.name).name}
+        return event(name, details, about, datetime.datetime.now(datetime.UTC))
 
     def _fail(self, record: Record, error: Exception) -> None:
         if not self.failing:
             _log.error("audit sink fails", extra={"sink": self._sink.name, "error": str(error)})
-        self._failures += 1
-        self._due = self._clock() + self._retry.delay(self._failures)
+        self._due = self._clock() + self._backoff.delay()
         # It is not known how much was written, so the chain is resumed from what the sink has.
         self._chain = None
         self._pending, self._dropped = (record, self._dropped), 0
@@ -155,5 +165,5 @@ class SinkWorker:
 
     def _recover(self) -> None:
         if self.failing:
-            _log.warning("audit sink works again", extra={"sink": self._sink.name, "failures": self._failures})
-        self._failures = 0
+            _log.warning("audit sink works again", extra={"sink": self._sink.name, "failures": self._backoff.failures})
+        self._backoff.reset()

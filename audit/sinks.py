@@ -24,9 +24,18 @@ _OWNER_ONLY = 0o600
 
 
 class Sink(Protocol):
-    """Takes lines; used by one thread at a time."""
+    """Takes lines; used by one thread at a time.
+
+    Attributes:
+        name: of the place.
+        is_kept: whether a later process continues what is there.
+    """
 
     name: str
+    is_kept: bool
+
+    def damage(self) -> str:
+        """Return what befell the lines written before, "" for nothing; the same until the next line is written."""
 
     def write(self, line: bytes) -> None:
         """Write `line`, which includes its end of line; OSError when it could not be written completely."""
@@ -41,10 +50,16 @@ class Sink(Protocol):
 class StreamSink:
     """Writes to an open descriptor, stdout by default, without Python's buffers."""
 
+    is_kept = False
+
     def __init__(self, descriptor: int = 1, name: str = "stdout") -> None:
         self.name = name
         self._descriptor = descriptor
         self._torn = False
+
+    def damage(self) -> str:
+        """Return "": nobody takes back what a stream has taken."""
+        return ""
 
     def write(self, line: bytes) -> None:
         """Write a line; first end a line that an earlier error has torn."""
@@ -73,6 +88,8 @@ class RotatingFileSink:
     raises BlockingIOError.
     """
 
+    is_kept = True
+
     def __init__(self, path: Path, max_bytes: int = 64 * 1024 * 1024, backups: int = 5) -> None:
         if max_bytes < 1 or backups < 1:
             raise ValueError(f"audit file {path}: max_bytes ({max_bytes}) and backups ({backups}) must be at least 1")
@@ -82,6 +99,19 @@ class RotatingFileSink:
         self._backups = backups
         self._lock: int | None = None
         self._file: int | None = None
+        self._written: os.stat_result | None = None  # the file as the last line left it
+
+    def damage(self) -> str:
+        """Return "truncated", "removed" or "replaced"; a file that was renamed as rotation does is whole."""
+        if self._written is None:
+            return ""
+        there = self._path.stat() if self._path.exists() else None
+        if there and os.path.samestat(there, self._written):
+            return "truncated" if there.st_size < self._written.st_size else ""
+        listing = log_files.distinct(log_files.rotated(self._path))
+        if any(os.path.samestat(status, self._written) for _, status in listing):
+            return ""
+        return "replaced" if there else "removed"
 
     def write(self, line: bytes) -> None:
         """Append a line, and rotate the files first when that is due."""
@@ -99,6 +129,7 @@ class RotatingFileSink:
                 os.ftruncate(file, size)
             self._release()
             raise
+        self._written = os.fstat(file)
 
     def last_lines(self) -> Iterator[bytes]:
         """Yield the lines of this log from its end, including rotated files."""

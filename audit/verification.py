@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias, cast
 from muster.audit import chain
 from muster.audit.anchor_notes import Expected
 from muster.audit.log_files import LogLine
-from muster.audit.record_schema import Link, misfit
+from muster.audit.record_schema import Link, Sealed, event_name, misfit
 
 __all__ = ["KEPT", "Kind", "Problem", "verify"]
 
@@ -27,18 +27,23 @@ KEPT = 10_000
 """Gaps of one chain that are remembered; older ones are settled, which means that they are reported as they are."""
 
 Kind: TypeAlias = Literal[
-    "edited", "removed", "moved", "inserted", "replaced", "restarted", "torn", "foreign", "anchor"
+    "edited", "removed", "moved", "inserted", "replaced", "restarted", "torn", "foreign", "anchor", "begins", "unclean"
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One fault and its place: `line` counts from 1, and is 0 for the whole log."""
+    """One fault and its place, or a limit of what is known: `line` counts from 1, and is 0 for the whole log."""
 
     file: str
     line: int
     kind: Kind
     message: str
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether somebody, or a failure, changed what was written."""
+        return self.kind not in {"begins", "unclean"}
 
     def __str__(self) -> str:
         """Return `file:line: kind: message`, the form of compilers."""
@@ -50,8 +55,9 @@ def verify(
 ) -> Iterator[Problem]:
     """Check the lines of one log, all its files in order (`files.lines(log_files.rotated(path))`).
 
-    A log whose oldest files were rotated away begins in the middle of its chain; that is not a problem. Problems come
-    in the order of the lines, but missing records come last, when it is certain that they were not moved.
+    A log whose oldest files were rotated away begins in the middle of its chain; that is no fault, and neither is a
+    start after a process that was killed. Problems come in the order of the lines, but missing records come last, when
+    it is certain that they were not moved, and then what is not known.
 
     Args:
         lines: the log, oldest line first.
@@ -59,7 +65,7 @@ def verify(
         restarts: accept chains that start again from genesis, as in the collected output of several processes.
         name: the log, for problems of the whole; by default the file of its last record.
     """
-    succession = _Succession()
+    succession, beginnings = _Succession(), _Beginnings()
     for line in lines:
         link = _parsed(line)
         if isinstance(link, Problem):
@@ -71,11 +77,13 @@ def verify(
             expected.see(link)
         breach = succession.follow(link, line, trusted=trusted)
         yield from map(_removed, succession.settled())
+        beginnings.see(link, line, "" if own else event_name(link))
         if own:
             yield own
         if breach and trusted and not (restarts and breach.kind == "restarted"):
             yield breach
     yield from map(_removed, succession.remaining())
+    yield from beginnings.told()
     if expected:
         file = name or (succession.line.file if succession.line else "")
         yield from (Problem(file, 0, "anchor", message) for message in expected.missing())
@@ -109,6 +117,37 @@ def _removed(gap: _Gap) -> Problem:
 
 def _problem(line: LogLine, kind: Kind, message: str) -> Problem:
     return Problem(line.file, line.number, kind, message)
+
+
+class _Beginnings:
+    """What is not known of a log: what stood before its first record, and the ends of processes that were killed."""
+
+    def __init__(self) -> None:
+        self._first: Problem | None = None
+        self._is_empty = True
+        self._unclean: list[LogLine] = []
+
+    def see(self, link: Link, line: LogLine, name: str) -> None:
+        """Take note of a record; `name` is that of its event, "" for none and in a record that was changed."""
+        status = cast("Sealed", link)["event"]["details"].get("status") if name else ""
+        if name == "log_started" and status != "clean":
+            self._unclean.append(line)
+        if self._is_empty and link["seq"] != 1:
+            message = f"this chain begins at record {link['seq']}; what stood before is not known"
+            self._first = _problem(line, "begins", message)
+            if name == "log_damaged":
+                self._first = _problem(line, "removed", f"{message}, since the file was {status} while it was written")
+        self._is_empty = False
+
+    def told(self) -> Iterator[Problem]:
+        """Yield what was seen; called after the last record."""
+        if self._first:
+            yield self._first
+        if self._unclean:
+            count, line = len(self._unclean), self._unclean[0]
+            starts = "1 start" if count == 1 else f"{count} starts"
+            message = f"{starts} without a clean end: reviews of the last moments before each may be missing"
+            yield _problem(line, "unclean", message)
 
 
 class _Succession:

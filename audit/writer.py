@@ -18,8 +18,9 @@ import orjson
 
 from muster.audit.anchor_notes import Ends
 from muster.audit.record_schema import Record
-from muster.audit.sink_worker import Retry, SinkWorker
+from muster.audit.sink_worker import SinkWorker
 from muster.audit.sinks import Sink, StreamSink
+from muster.backoffs import Backoff
 
 __all__ = ["AuditWriter", "DropReason"]
 
@@ -50,7 +51,7 @@ class AuditWriter:
         on_drop: called with the reason and the number of lost records, on any thread.
         on_error: called with a sink's name and each of its errors, on the writer's thread.
         linger: seconds that the thread waits before it works when a record comes, to leave the processor to the loop.
-        retry: pauses between attempts at a failing sink.
+        backoff: makes the pauses between attempts at a sink that fails.
     """
 
     def __init__(  # noqa: PLR0913  # each is an option of the operator
@@ -64,15 +65,14 @@ class AuditWriter:
         on_drop: Callable[[DropReason, int], None] = lambda _reason, _count: None,
         on_error: Callable[[str, Exception], None] = lambda _name, _error: None,
         linger: float = 0.01,
-        retry: Retry | None = None,
+        backoff: Callable[[], Backoff] = lambda: Backoff(base=0.5, cap=30.0, least=0.5),
     ) -> None:
         if not sinks:
             raise ValueError("an audit writer needs at least one sink")
-        retry = retry or Retry()
-        self._workers = [SinkWorker(sink, retry, on_error) for sink in sinks]
+        self._workers = [SinkWorker(sink, backoff(), on_error) for sink in sinks]
         if fallback is None and not any(isinstance(sink, StreamSink) for sink in sinks):
             fallback = StreamSink()
-        self._fallback = SinkWorker(fallback, retry, on_error) if fallback else None
+        self._fallback = SinkWorker(fallback, backoff(), on_error) if fallback else None
         self._denies = on_failure == "deny"
         self._on_drop = on_drop
         self._linger = linger
@@ -170,6 +170,7 @@ class AuditWriter:
             else:
                 self._handle(item)
         for worker in self._all_workers():
+            worker.miss(self._lost)
             worker.close()
 
     def _holds(self) -> bool:
@@ -211,6 +212,7 @@ class AuditWriter:
         with contextlib.suppress(queue.Empty):
             while True:
                 if isinstance(self._queue.get_nowait(), tuple):
+                    self._lost += 1
                     self._on_drop("closed", 1)
 
     def _all_workers(self) -> list[SinkWorker]:

@@ -22,7 +22,7 @@ that module, imports no machine-learning, HTTP or Kubernetes library.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from muster.config_trainers import (
@@ -72,7 +72,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names.split():
             found = globals()[name] = getattr(importlib.import_module(f"muster.{home}"), name)

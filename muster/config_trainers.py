@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from muster import runtime_choice
-from muster.strategies.documents import names
+from muster.runtime_choice import Document
+from muster.strategies.documents import decoding, model, names
 from muster.strategies.documents.findings import Finding, Severity
 
 __all__ = [
@@ -30,7 +31,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from muster.kubeflow import TrainArguments
+    from kubeflow.trainer.types import types
+
+    from muster.kubeflow import Option, TrainArguments
     from muster.webhook.admission.policies import Policy
 
 
@@ -94,7 +97,7 @@ class ConfigTrainer(abc.ABC):
     env: Mapping[str, str] = field(default_factory=dict)
     role: Literal["trainer", "sampler"] | None = None
     claim_profile: str | None = None
-    resource_claims: Sequence[Mapping[str, Any]] | None = None
+    resource_claims: Sequence[Document] | None = None
 
     def to_command(self) -> tuple[str, ...]:
         """Return the launch: program and fixed arguments."""
@@ -112,7 +115,7 @@ class ConfigTrainer(abc.ABC):
         """Return the field that `to_args()[index]` comes from, such as `lora.r`; "" when it is not known."""
         return ""
 
-    def validate(self, runtime: Mapping[str, Any] | None = None, policy: Policy | None = None) -> list[Finding]:
+    def validate(self, runtime: Document | None = None, policy: Policy | None = None) -> list[Finding]:
         """Ask the webhook's own decision about the job.
 
         Args:
@@ -138,10 +141,10 @@ class ConfigTrainer(abc.ABC):
 
     def stand_in(self) -> dict[str, Any]:
         """Return a runtime of the framework that sets nothing, to be judged with when the real one is not known."""
-        label = {names.ANCESTOR_LABEL: names.ANCESTOR_TRAINER}
+        about = {"labels": {names.ANCESTOR_LABEL: names.ANCESTOR_TRAINER}}
         pod = {"containers": [{"name": names.CONTAINER_NODE, "image": ""}]}
-        node = {"name": names.CONTAINER_NODE, "template": {"metadata": {"labels": label}}}
-        node["template"] |= {"spec": {"template": {"spec": pod}}}  # type: ignore[operator]
+        template = {"metadata": about, "spec": {"template": {"spec": pod}}}
+        node = {"name": names.CONTAINER_NODE, "template": template}
         return {
             "apiVersion": names.TRAINER_API_VERSION,
             "kind": "ClusterTrainingRuntime",
@@ -149,9 +152,7 @@ class ConfigTrainer(abc.ABC):
             "spec": {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": [node]}}},
         }
 
-    def to_trainjob(
-        self, name: str, *, runtime: str | Mapping[str, Any], namespace: str | None = None
-    ) -> dict[str, Any]:
+    def to_trainjob(self, name: str, *, runtime: str | Document, namespace: str | None = None) -> dict[str, Any]:
         """Return the TrainJob as a plain document, for `kubectl apply` or any client.
 
         Args:
@@ -164,21 +165,17 @@ class ConfigTrainer(abc.ABC):
             ValueError: a field has a value that has no spelling on a command line.
         """
         if not isinstance(runtime, str):
-            runtime_choice.choose_runtime(
-                [runtime], self.framework, str((runtime.get("metadata") or {}).get("name", ""))
-            )
-        metadata: dict[str, Any] = {"name": name} | ({"namespace": namespace} if namespace else {})
-        metadata |= {
-            key: value for key, value in (("labels", self.labels()), ("annotations", self.annotations())) if value
-        }
+            name_of_runtime = decoding.read(runtime, model.Namespace).metadata.name
+            runtime_choice.choose_runtime([runtime], self.framework, name_of_runtime)
+        about = {"name": name, "namespace": namespace, "labels": self.labels(), "annotations": self.annotations()}
         return {
             "apiVersion": names.TRAINER_API_VERSION,
             "kind": "TrainJob",
-            "metadata": metadata,
+            "metadata": {key: value for key, value in about.items() if value},
             "spec": {"runtimeRef": _reference(runtime), "trainer": self.to_trainer()},
         }
 
-    def to_kubeflow(self, runtime: Any, options: Iterable[Any] = ()) -> TrainArguments:
+    def to_kubeflow(self, runtime: types.Runtime, options: Iterable[Option] = ()) -> TrainArguments:
         """Return what `TrainerClient.train` of kubeflow's SDK 0.5 needs: `client.train(**trainer.to_kubeflow(...))`.
 
         Args:
@@ -299,7 +296,7 @@ def _called(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _reference(runtime: str | Mapping[str, Any]) -> dict[str, str]:
+def _reference(runtime: str | Document) -> dict[str, str]:
     if isinstance(runtime, str):
         return {"name": runtime}
     reference = {"name": str(runtime["metadata"]["name"])}

@@ -14,12 +14,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, TypedDict
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, TypedDict
 
 from muster import runtime_choice
 from muster.config_trainers import ConfigTrainer
-from muster.strategies.documents import names
+from muster.runtime_choice import Document
+from muster.strategies.documents import decoding, names
 
 if TYPE_CHECKING:
     from kubeflow.trainer import TrainerClient
@@ -38,7 +38,7 @@ __all__ = [
     "train",
 ]
 
-Option = Callable[[dict[str, Any], Any, Any], None]
+Option: TypeAlias = Callable[[dict[str, Any], Any, Any], None]
 """An option of `TrainerClient.train`: a callable of job, trainer and backend that fills in the job."""
 
 _BAR = 20  # characters
@@ -92,7 +92,7 @@ def to_arguments(trainer: ConfigTrainer, runtime: types.Runtime, options: Iterab
     return {
         "runtime": runtime,
         "trainer": _carrier(trainer, runtime),
-        "options": [*options, _Launch.of(trainer)],
+        "options": [*options, _launch(trainer)],
     }
 
 
@@ -152,7 +152,7 @@ def train(
     return name
 
 
-def submit(client: TrainerClient, document: Mapping[str, Any]) -> str:
+def submit(client: TrainerClient, document: Document) -> str:
     """Create a job from a plain document, and tell what the cluster said to it, as `train` does.
 
     It is for what the SDK does not send: `num_proc_per_node`, and the env of a torchtune job.
@@ -209,36 +209,30 @@ class Progress:
         self._stream.flush()
 
 
-@dataclass(frozen=True)
-class _Launch:
-    """The option that sets what the SDK's trainers do not carry."""
+def _launch(trainer: ConfigTrainer) -> Option:
+    """Return the option that sets what the SDK's trainers do not carry."""
+    words = {"command": list(trainer.to_command()), "args": trainer.to_args()}
+    about = {"labels": trainer.labels(), "annotations": trainer.annotations()}
 
-    trainer: dict[str, list[str]]
-    metadata: dict[str, dict[str, str]]
-
-    @classmethod
-    def of(cls, trainer: ConfigTrainer) -> _Launch:
-        metadata = {"labels": trainer.labels(), "annotations": trainer.annotations()}
-        return cls({"command": list(trainer.to_command()), "args": trainer.to_args()}, metadata)
-
-    def __call__(self, job: dict[str, Any], _trainer: object, backend: object) -> None:
+    def fill(job: dict[str, Any], _trainer: object, backend: object) -> None:
         if not hasattr(backend, "custom_api"):
             raise ValueError(f"{type(backend).__name__} does not run a trainer of Muster; use the Kubernetes backend")
         launch = job.setdefault("spec", {}).setdefault("trainer", {})
         if launch:
             raise ValueError("options: command and args follow from the trainer; remove TrainerCommand and TrainerArgs")
-        launch |= self.trainer
+        launch |= words
         metadata = job.setdefault("metadata", {})
-        for member, own in self.metadata.items():
+        for member, own in about.items():
             if own:
-                metadata[member] = {**(metadata.get(member) or {}), **own}
+                metadata[member] = {**decoding.member(metadata, member), **own}
+
+    return fill
 
 
-def _carrier(trainer: ConfigTrainer, runtime: types.Runtime) -> Any:
+def _carrier(trainer: ConfigTrainer, runtime: types.Runtime) -> object:
     sdk = _types()
-    needs: dict[str, Any] = {"num_nodes": trainer.num_nodes}
     resources = {key: str(value) for key, value in (trainer.resources_per_node or {}).items()}
-    needs["resources_per_node"] = resources or None
+    needs: dict[str, object] = {"num_nodes": trainer.num_nodes, "resources_per_node": resources or None}
     _refuse(trainer, "num_proc_per_node")
     if runtime.trainer.trainer_type != sdk.TrainerType.BUILTIN_TRAINER:
         # The SDK sends no image that is empty. The runtime's own, sent, would be judged as one of unknown versions.
@@ -255,7 +249,7 @@ def _refuse(trainer: ConfigTrainer, member: str) -> None:
         )
 
 
-def _types() -> Any:
+def _types() -> Any:  # a module, which not everybody has
     try:
         from kubeflow.trainer.types import types  # noqa: PLC0415  # 100 MB that not everybody has
     except ImportError as error:
@@ -330,7 +324,7 @@ def _refusal(error: BaseException | None) -> RefusedError | None:
     while error is not None:
         try:
             status = json.loads(error.body)  # type: ignore[attr-defined]
-            causes = (status.get("details") or {}).get("causes") or ()
+            causes = decoding.items(decoding.member(status, "details"), "causes")
             return RefusedError(str(status["message"]), [f"{each['field']}: {each['message']}" for each in causes])
         except (AttributeError, KeyError, TypeError, ValueError):
             error = error.__cause__

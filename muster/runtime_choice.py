@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
-from muster.strategies.documents import names
+from muster.strategies.documents import decoding, model, names
 
-__all__ = ["RuntimeChoiceError", "choose_runtime", "framework_of"]
+__all__ = ["Document", "RuntimeChoiceError", "choose_runtime", "framework_of"]
 
+Document: TypeAlias = Mapping[str, Any]
+"""A Kubernetes object."""
 _SHOWN = 20
 
 
@@ -16,15 +18,12 @@ class RuntimeChoiceError(LookupError):
     """No runtime fits, or several do; the message lists what there is and says what to do."""
 
 
-def framework_of(runtime: Mapping[str, Any]) -> str:
+def framework_of(runtime: Document) -> str:
     """Return the framework label of a runtime document, "" when it has none."""
-    metadata = runtime.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
-    found = labels.get(names.FRAMEWORK_LABEL) if isinstance(labels, Mapping) else None
-    return found if isinstance(found, str) else ""
+    return decoding.read(runtime, model.Namespace).metadata.labels.get(names.FRAMEWORK_LABEL, "")
 
 
-def choose_runtime(runtimes: Iterable[Mapping[str, Any]], framework: str, name: str | None = None) -> Mapping[str, Any]:
+def choose_runtime(runtimes: Iterable[Document], framework: str, name: str | None = None) -> Document:
     """Return the one runtime for a framework.
 
     Of a TrainingRuntime and a ClusterTrainingRuntime of one name, the namespaced one is chosen, as kubeflow's SDK
@@ -53,7 +52,7 @@ def choose_runtime(runtimes: Iterable[Mapping[str, Any]], framework: str, name: 
     )
 
 
-def _named(given: Mapping[str, Mapping[str, Any]], framework: str, name: str) -> Mapping[str, Any]:
+def _named(given: Mapping[str, Document], framework: str, name: str) -> Document:
     runtime = given.get(name)
     if runtime is None:
         raise RuntimeChoiceError(f"there is no runtime {name!r}; there are {_with_frameworks(given)}")
@@ -66,16 +65,16 @@ def _named(given: Mapping[str, Mapping[str, Any]], framework: str, name: str) ->
     return runtime
 
 
-def _by_name(runtimes: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
+def _by_name(runtimes: Iterable[Document]) -> dict[str, Document]:
+    found: dict[str, Document] = {}
     for runtime in runtimes:
-        name = str((runtime.get("metadata") or {}).get("name", ""))
+        name = decoding.read(runtime, model.Namespace).metadata.name
         if name not in found or runtime.get("kind") == "TrainingRuntime":
             found[name] = runtime
     return found
 
 
-def _with_frameworks(given: Mapping[str, Mapping[str, Any]]) -> str:
+def _with_frameworks(given: Mapping[str, Document]) -> str:
     if not given:
         return "no runtimes at all"
     return _listed([f"{name} ({framework_of(runtime) or 'no framework label'})" for name, runtime in given.items()])

@@ -8,7 +8,7 @@ from the runtime's name, by Trainer or by the webhook.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -18,15 +18,6 @@ from muster.strategies.trainer import recipes
 __all__ = ["LoraConfig", "TorchTuneConfig", "TorchTuneInstructDataset", "TorchTuneTrainer"]
 
 _DATASET = "torchtune.datasets.instruct_dataset"
-_LORA = (
-    "apply_lora_to_mlp",
-    "apply_lora_to_output",
-    "lora_rank",
-    "lora_alpha",
-    "lora_dropout",
-    "quantize_base",
-    "use_dora",
-)
 
 
 @dataclass(kw_only=True, frozen=True)
@@ -148,7 +139,7 @@ TorchTuneConfig = TorchTuneTrainer
 
 
 def _adapters(lora: LoraConfig) -> Iterator[tuple[str, str, object]]:
-    for member in _LORA:
+    for member in (each.name for each in fields(lora) if each.name != "lora_attn_modules"):
         yield f"peft_config.{member}", f"model.{member}", getattr(lora, member)
     if lora.lora_attn_modules:
         modules = ",".join(lora.lora_attn_modules)

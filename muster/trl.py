@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from muster.config_trainers import ConfigTrainer, register_backend
@@ -17,7 +17,13 @@ from muster.strategies.frameworks.trl import flags
 
 __all__ = ["LoRA", "Logging", "Precision", "Quantization", "TRLTrainer", "VLLMSampling"]
 
-Value: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[float] | Mapping[str, Any] | None
+Value: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[float] | Mapping[str, object] | None
+_FLAG = "flag"
+
+
+def _flag(name: str, default: str | None = None) -> Any:  # Any: a field of any type
+    """Return a field that is TRL's flag of this name."""
+    return field(default=default, metadata={_FLAG: name})
 
 
 @dataclass(kw_only=True, frozen=True)
@@ -34,24 +40,15 @@ class LoRA:
         dora: weights split into magnitude and direction.
     """
 
-    FLAGS: ClassVar[Mapping[str, str]] = {
-        "r": "lora_r",
-        "alpha": "lora_alpha",
-        "dropout": "lora_dropout",
-        "target_modules": "lora_target_modules",
-        "modules_to_save": "lora_modules_to_save",
-        "rslora": "use_rslora",
-        "dora": "use_dora",
-    }
     ALWAYS: ClassVar[Mapping[str, Value]] = {"use_peft": True}
 
-    r: int | None = None
-    alpha: int | None = None
-    dropout: float | None = None
-    target_modules: Sequence[str] | None = None
-    modules_to_save: Sequence[str] | None = None
-    rslora: bool | None = None
-    dora: bool | None = None
+    r: int | None = _flag("lora_r")
+    alpha: int | None = _flag("lora_alpha")
+    dropout: float | None = _flag("lora_dropout")
+    target_modules: Sequence[str] | None = _flag("lora_target_modules")
+    modules_to_save: Sequence[str] | None = _flag("lora_modules_to_save")
+    rslora: bool | None = _flag("use_rslora")
+    dora: bool | None = _flag("use_dora")
 
 
 @dataclass(kw_only=True, frozen=True)
@@ -64,11 +61,9 @@ class Quantization:
         nested: whether the constants of the quantization are quantized as well.
     """
 
-    FLAGS: ClassVar[Mapping[str, str]] = {"quant_type": "bnb_4bit_quant_type", "nested": "use_bnb_nested_quant"}
-
     bits: Literal[4, 8]
-    quant_type: Literal["nf4", "fp4"] | None = None
-    nested: bool | None = None
+    quant_type: Literal["nf4", "fp4"] | None = _flag("bnb_4bit_quant_type")
+    nested: bool | None = _flag("use_bnb_nested_quant")
 
     @property
     def ALWAYS(self) -> Mapping[str, Value]:  # noqa: N802  # of each of these groups, here by `bits`
@@ -89,13 +84,12 @@ class Precision:
         dtype: of the weights, `auto` for that of the checkpoint.
     """
 
-    FLAGS: ClassVar[Mapping[str, str]] = {"bf16": "bf16", "fp16": "fp16", "tf32": "tf32", "dtype": "dtype"}
     ALWAYS: ClassVar[Mapping[str, Value]] = {}
 
-    bf16: bool | None = None
-    fp16: bool | None = None
-    tf32: bool | None = None
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] | None = None
+    bf16: bool | None = _flag("bf16")
+    fp16: bool | None = _flag("fp16")
+    tf32: bool | None = _flag("tf32")
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] | None = _flag("dtype")
 
 
 @dataclass(kw_only=True, frozen=True)
@@ -109,18 +103,12 @@ class Logging:
         completions: whether GRPO and RLOO print samples.
     """
 
-    FLAGS: ClassVar[Mapping[str, str]] = {
-        "report_to": "report_to",
-        "steps": "logging_steps",
-        "run_name": "run_name",
-        "completions": "log_completions",
-    }
     ALWAYS: ClassVar[Mapping[str, Value]] = {}
 
-    report_to: str | None = None
-    steps: float | None = None
-    run_name: str | None = None
-    completions: bool | None = None
+    report_to: str | None = _flag("report_to")
+    steps: float | None = _flag("logging_steps")
+    run_name: str | None = _flag("run_name")
+    completions: bool | None = _flag("log_completions")
 
 
 @dataclass(kw_only=True, frozen=True)
@@ -136,37 +124,16 @@ class VLLMSampling:
         sleep_mode: whether vLLM gives its memory back while the trainer works.
     """
 
-    FLAGS: ClassVar[Mapping[str, str]] = {
-        "mode": "vllm_mode",
-        "server_base_url": "vllm_server_base_url",
-        "gpu_memory_utilization": "vllm_gpu_memory_utilization",
-        "tensor_parallel_size": "vllm_tensor_parallel_size",
-        "max_model_length": "vllm_max_model_length",
-        "sleep_mode": "vllm_enable_sleep_mode",
-    }
     ALWAYS: ClassVar[Mapping[str, Value]] = {"use_vllm": True}
 
-    mode: Literal["colocate", "server"] = "colocate"
-    server_base_url: str | None = None
-    gpu_memory_utilization: float | None = None
-    tensor_parallel_size: int | None = None
-    max_model_length: int | None = None
-    sleep_mode: bool | None = None
+    mode: Literal["colocate", "server"] = _flag("vllm_mode", "colocate")
+    server_base_url: str | None = _flag("vllm_server_base_url")
+    gpu_memory_utilization: float | None = _flag("vllm_gpu_memory_utilization")
+    tensor_parallel_size: int | None = _flag("vllm_tensor_parallel_size")
+    max_model_length: int | None = _flag("vllm_max_model_length")
+    sleep_mode: bool | None = _flag("vllm_enable_sleep_mode")
 
 
-_OWN = {
-    "model": "model_name_or_path",
-    "dataset": "dataset_name",
-    "output_dir": "output_dir",
-    "learning_rate": "learning_rate",
-    "epochs": "num_train_epochs",
-    "max_steps": "max_steps",
-    "batch_size": "per_device_train_batch_size",
-    "gradient_accumulation_steps": "gradient_accumulation_steps",
-    "gradient_checkpointing": "gradient_checkpointing",
-    "seed": "seed",
-    "use_cpu": "use_cpu",
-}
 _GROUPS = ("lora", "quantization", "precision", "logging", "vllm")
 
 
@@ -204,17 +171,17 @@ class TRLTrainer(ConfigTrainer):
     command: ClassVar[tuple[str, ...]] = ("torchrun", "-m")
 
     method: str = "sft"
-    model: str
-    dataset: str | None = None
-    output_dir: str = "/workspace/output"
-    learning_rate: float | None = None
-    epochs: float | None = None
-    max_steps: int | None = None
-    batch_size: int | None = None
-    gradient_accumulation_steps: int | None = None
-    gradient_checkpointing: bool | None = None
-    seed: int | None = None
-    use_cpu: bool | None = None
+    model: str = field(metadata={_FLAG: "model_name_or_path"})
+    dataset: str | None = _flag("dataset_name")
+    output_dir: str = _flag("output_dir", "/workspace/output")
+    learning_rate: float | None = _flag("learning_rate")
+    epochs: float | None = _flag("num_train_epochs")
+    max_steps: int | None = _flag("max_steps")
+    batch_size: int | None = _flag("per_device_train_batch_size")
+    gradient_accumulation_steps: int | None = _flag("gradient_accumulation_steps")
+    gradient_checkpointing: bool | None = _flag("gradient_checkpointing")
+    seed: int | None = _flag("seed")
+    use_cpu: bool | None = _flag("use_cpu")
     lora: LoRA | None = None
     quantization: Quantization | None = None
     precision: Precision | None = None
@@ -258,21 +225,24 @@ class TRLTrainer(ConfigTrainer):
             yield place, _spelt(self.method, place, name, value)
 
     def _typed(self) -> Iterator[tuple[str, str, Value]]:
-        for member, flag in _OWN.items():
-            yield member, flag, getattr(self, member)
+        yield from _set(self, "")
         for group in _GROUPS:
             chosen = getattr(self, group)
-            if chosen is None:
-                continue
-            for flag, value in chosen.ALWAYS.items():
-                yield group, flag, value
-            for member, flag in chosen.FLAGS.items():
-                yield f"{group}.{member}", flag, getattr(chosen, member)
+            if chosen is not None:
+                yield from ((group, flag, value) for flag, value in chosen.ALWAYS.items())
+                yield from _set(chosen, f"{group}.")
 
     def _further(self) -> Iterator[tuple[str, str, Value]]:
         for name, value in self.arguments.items():
             known = flags.spec(self.method, f"--{name}")
             yield f"arguments[{name!r}]", known.name if known else name, value
+
+
+def _set(chosen: Any, place: str) -> Iterator[tuple[str, str, Value]]:  # Any: a dataclass
+    """Yield the place, the flag and the value of each field that is a flag."""
+    for each in fields(chosen):
+        if _FLAG in each.metadata:
+            yield f"{place}{each.name}", each.metadata[_FLAG], getattr(chosen, each.name)
 
 
 def _spelt(method: str, place: str, name: str, value: Value) -> list[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 from muster.config_trainers import ConfigTrainer
-from muster.strategies.documents import findings, names
+from muster.runtime_choice import Document
+from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Policy
@@ -18,7 +17,7 @@ __all__ = ["judge"]
 _NAMESPACE = "default"
 
 
-def judge(trainer: ConfigTrainer, runtime: Mapping[str, Any], policy: Policy | None) -> list[Finding]:
+def judge(trainer: ConfigTrainer, runtime: Document, policy: Policy | None) -> list[Finding]:
     """Return what the webhook would find, errors first.
 
     Args:
@@ -31,8 +30,10 @@ def judge(trainer: ConfigTrainer, runtime: Mapping[str, Any], policy: Policy | N
     document = trainer.to_trainjob("trainer", runtime=runtime)
     reader = memory.InMemoryReader([_placed(runtime)], default_namespace=_NAMESPACE)
     policy = policy or Policy()
-    mutated = decisions.evaluate(_request(document, "mutate"), reader, policy)
-    validated = decisions.evaluate(_request(mutated.document, "validate"), reader, policy)
+    asked = reviews.of_object("mutate", "TrainJob", document, _NAMESPACE)
+    mutated = decisions.evaluate(asked, reader, policy)
+    asked = reviews.of_object("validate", "TrainJob", mutated.document, _NAMESPACE)
+    validated = decisions.evaluate(asked, reader, policy)
     for decision in (mutated, validated):
         if decision.message:
             return [findings.error("spec", None, decision.message, rule="core/undecided")]
@@ -41,25 +42,8 @@ def judge(trainer: ConfigTrainer, runtime: Mapping[str, Any], policy: Policy | N
     return sorted(found, key=lambda each: each not in findings.errors(found))
 
 
-def _placed(runtime: Mapping[str, Any]) -> Mapping[str, Any]:
+def _placed(runtime: Document) -> Document:
     """Return a namespaced runtime where the job will look for it."""
     if runtime.get("kind") != "TrainingRuntime":
         return runtime
     return {**runtime, "metadata": {**runtime["metadata"], "namespace": _NAMESPACE}}
-
-
-def _request(document: Mapping[str, Any], phase: reviews.Phase) -> reviews.Request:
-    return reviews.Request(
-        phase=phase,
-        uid="",
-        operation="CREATE",
-        kind="TrainJob",
-        group=names.TRAINER_GROUP,
-        namespace=_NAMESPACE,
-        name=document["metadata"]["name"],
-        document=document,
-        old=None,
-        dry_run=True,
-        username="",
-        groups=(),
-    )

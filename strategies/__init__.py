@@ -1,12 +1,12 @@
 """The domain: what Muster knows about frameworks, as pure functions over TrainJobs and JobSets.
 
 Nothing in this package does I/O or imports an HTTP, Kubernetes or machine-learning library. To add a framework, read
-`plugins/protocols.py`, then the smallest example (`frameworks/default`) and a full one (`frameworks/trl`); out of tree,
+`plugins/registry.py`, then the smallest example (`frameworks/default`) and a full one (`frameworks/trl`); out of tree,
 start from `examples/`.
 
 The names below are the whole public face for authors of strategies. Everything else may move between releases.
 
-* To write a strategy: `FrameworkStrategy` is its shape, `strategy` registers an in-tree one; `TorchFamily` is the base
+* To write a strategy: `FrameworkStrategy` is its shape; `TorchFamily` is the base
   of every framework on torch.distributed, and `enforce_claims` writes the claims for any other framework.
 * What it reads: `Job` with its `Settings` and `Runtime`, whose members are typed values (`job.trainer.command`), beside
   the documents that they were read from (`job.raw_trainer`, `job.document`); `find_site` returns the `Site` of the
@@ -19,15 +19,14 @@ The names below are the whole public face for authors of strategies. Everything 
 from __future__ import annotations
 
 from muster.strategies.changes.changes import Change, Changes
-from muster.strategies.claims.additions import enforce as enforce_claims
+from muster.strategies.claims.plans import enforce as enforce_claims
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks.torch.torch_strategy import TorchFamily, unenforced
 from muster.strategies.jobs.jobs import Job, Settings
 from muster.strategies.launches.sites import Site, find_site
 from muster.strategies.launches.topologies import Topology, read_topology
-from muster.strategies.plugins.protocols import FrameworkStrategy
-from muster.strategies.plugins.registry import PluginError, PluginImportError, Registered, Registry, strategy
+from muster.strategies.plugins.registry import FrameworkStrategy, PluginError, PluginImportError, Registered, Registry
 
 __all__ = [
     "Change",
@@ -50,7 +49,6 @@ __all__ = [
     "find_site",
     "note",
     "read_topology",
-    "strategy",
     "unenforced",
     "warning",
 ]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from muster import webhook
-from muster.strategies.plugins.protocols import FrameworkStrategy
+from muster.runtime_choice import Document
+from muster.strategies.plugins.registry import FrameworkStrategy
 from muster.testing import strategy_runs
-from muster.testing.example_jobs import Sample
+from muster.testing.example_jobs import Made, Sample
 
 __all__ = ["check"]
 
@@ -46,7 +46,7 @@ def _calls(strategy: FrameworkStrategy, sample: Sample, member: str, number: int
     strategy_runs.decide(strategy, job, sample.cluster, "mutate", in_tree=True)  # what is done once is not counted
     counted = 0
 
-    def count(frame: FrameType, event: str, _: Any) -> None:
+    def count(frame: FrameType, event: str, _: object) -> None:
         nonlocal counted
         counted += event in ("call", "c_call") and not frame.f_code.co_filename.startswith(_SERVICE)
 
@@ -60,16 +60,16 @@ def _calls(strategy: FrameworkStrategy, sample: Sample, member: str, number: int
     return counted
 
 
-def _grown(job: Mapping[str, Any], member: str, number: int) -> dict[str, Any]:
+def _grown(job: Document, member: str, number: int) -> Made:
     grown = copy.deepcopy(dict(job))
     words = [_LISTS[member].format(each) for each in range(number)]
     entries = words if member == "args" else [{"name": each, "value": "1"} for each in words]
     for holder in _holders(grown):
-        holder[member] = [*(holder.get(member) or []), *entries]
+        holder[member] = [*holder.get(member, ()), *entries]
     return grown
 
 
-def _holders(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _holders(job: Made) -> Iterator[Made]:
     if job["kind"] == "TrainJob":
         yield job["spec"].setdefault("trainer", {})
         return

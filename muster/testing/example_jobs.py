@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
+from muster.runtime_choice import Document
 from muster.strategies.documents import names
 
-__all__ = ["NAMESPACE", "SECRET", "Sample", "make_jobset", "make_runtime", "make_trainjob", "samples"]
+__all__ = ["NAMESPACE", "SECRET", "Made", "Sample", "make_jobset", "make_runtime", "make_trainjob", "samples"]
 
+Made: TypeAlias = dict[str, Any]
+"""A document of the kit, which a test may change."""
 NAMESPACE = "team-a"
 """Where the jobs of the kit are."""
 _UID = "11111111-2222-3333-4444-555555555555"
 
 
 def make_trainjob(
-    name: str = "example", *, runtime: str = "example", metadata: Mapping[str, Any] | None = None, **trainer: Any
-) -> dict[str, Any]:
+    name: str = "example", *, runtime: str = "example", metadata: Document | None = None, **trainer: Any
+) -> Made:
     """Return a TrainJob.
 
     Args:
@@ -30,7 +33,7 @@ def make_trainjob(
         metadata: further members of its metadata.
         trainer: members of `spec.trainer`, such as `numNodes=2`; without any, the job has no `spec.trainer`.
     """
-    spec: dict[str, Any] = {"runtimeRef": {"name": runtime}}
+    spec: Made = {"runtimeRef": {"name": runtime}}
     if trainer:
         spec["trainer"] = trainer
     return {
@@ -46,9 +49,9 @@ def make_runtime(
     *,
     name: str = "example",
     command: Sequence[str] | None = None,
-    policy: Mapping[str, Any] | None = None,
-    container: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    policy: Document | None = None,
+    container: Document | None = None,
+) -> Made:
     """Return a ClusterTrainingRuntime with one replicated job, `node`.
 
     Args:
@@ -58,7 +61,7 @@ def make_runtime(
         policy: its `mlPolicy`; that of torch by default, with which Trainer injects `PET_*`.
         container: further members of the training container.
     """
-    node: dict[str, Any] = {"name": "node", "image": "example.org/image:1", **(container or {})}
+    node: Made = {"name": "node", "image": "example.org/image:1", **(container or {})}
     if command is not None:
         node["command"] = list(command)
     job = {
@@ -84,9 +87,9 @@ def make_jobset(
     *,
     name: str = "example",
     roles: Mapping[str, int] | None = None,
-    container: Mapping[str, Any] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    container: Document | None = None,
+    metadata: Document | None = None,
+) -> Made:
     """Return a JobSet that Trainer did not make, as complete as JobSet's own webhook leaves it.
 
     Args:
@@ -110,7 +113,7 @@ def make_jobset(
     }
 
 
-def _role(name: str, pods: int, container: Mapping[str, Any]) -> dict[str, Any]:
+def _role(name: str, pods: int, container: Document) -> Made:
     containers = [{"name": name, "image": "example.org/image:1", **container}]
     pod = {"spec": {"restartPolicy": "OnFailure", "containers": containers}}
     job = {"completionMode": "Indexed", "completions": pods, "parallelism": pods, "template": pod}
@@ -124,7 +127,7 @@ _ENV = [
     {"name": "HF_TOKEN", "value": SECRET},
     {"name": "FROM", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
 ]
-_SIZES: tuple[dict[str, Any], ...] = (
+_SIZES: tuple[Made, ...] = (
     {"numNodes": 1},
     {"numNodes": 2},
     {"numNodes": 2, "numProcPerNode": 1},
@@ -146,18 +149,18 @@ class Sample:
     """
 
     name: str
-    job: Mapping[str, Any]
-    runtime: Mapping[str, Any] | None = None
+    job: Document
+    runtime: Document | None = None
     own_program: bool = False
-    more: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    more: tuple[Document, ...] = field(default=(), repr=False)
 
     @property
-    def cluster(self) -> tuple[Mapping[str, Any], ...]:
+    def cluster(self) -> tuple[Document, ...]:
         """The documents that the decision reads."""
         return self.more if self.runtime is None else (self.runtime, *self.more)
 
 
-def samples(framework: str, *launches: Sequence[str], policy: Mapping[str, Any] | None = None) -> list[Sample]:
+def samples(framework: str, *launches: Sequence[str], policy: Document | None = None) -> list[Sample]:
     """Return jobs of a framework: each launch at several sizes, in the job and in the runtime, and users' programs.
 
     Args:
@@ -174,25 +177,23 @@ def samples(framework: str, *launches: Sequence[str], policy: Mapping[str, Any] 
     ]
 
 
-def _launched(
-    framework: str, launch: list[str], runtime: Mapping[str, Any], policy: Mapping[str, Any] | None
-) -> Iterator[Sample]:
+def _launched(framework: str, launch: list[str], runtime: Document, policy: Document | None) -> Iterator[Sample]:
     name = " ".join(launch)[:60]
     for size in _SIZES:
         yield Sample(f"{name}, {_told(size)}", make_trainjob(command=launch, env=_ENV, **size), runtime)
-    split: dict[str, Any] = {"command": launch[:1], "args": launch[1:], "env": _ENV, "numNodes": 2}
+    split: Made = {"command": launch[:1], "args": launch[1:], "env": _ENV, "numNodes": 2}
     yield Sample(f"{name}, split into command and args", make_trainjob(**split), runtime)
     yield Sample(f"{name}, with GPUs", make_trainjob(command=launch, numNodes=2, resourcesPerNode=_GPUS), runtime)
     brought = make_runtime(framework, command=launch, policy=policy, container={"env": _ENV})
     yield Sample(f"{name}, from the runtime", make_trainjob(numNodes=2), brought)
 
 
-def _own(command: list[str], runtime: Mapping[str, Any]) -> Sample:
+def _own(command: list[str], runtime: Document) -> Sample:
     job = make_trainjob(command=command, env=_ENV, numNodes=2)
     return Sample(f"a program of the user: {' '.join(command)}", job, runtime, own_program=True)
 
 
-def _jobset(launches: Sequence[Sequence[str]]) -> dict[str, Any]:
+def _jobset(launches: Sequence[Sequence[str]]) -> Made:
     return {"command": list(launches[0]) if launches else ["python", "train.py"], "env": _ENV}
 
 

@@ -6,12 +6,14 @@ import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
+from muster.runtime_choice import Document
+from muster.strategies.changes.changes import Operation
 from muster.strategies.documents import findings
-from muster.strategies.plugins.protocols import FrameworkStrategy
+from muster.strategies.plugins.registry import FrameworkStrategy
 from muster.testing import call_counts, strategy_runs
-from muster.testing.example_jobs import SECRET, Sample, samples
+from muster.testing.example_jobs import SECRET, Made, Sample, samples
 from muster.webhook.admission.decisions import Decision
 
 __all__ = ["check_rules"]
@@ -20,7 +22,7 @@ _UNKNOWN, _VALUE = "exampleUnknown", {"deep": [1, None, {"x": "y"}]}
 _LEAST = 16
 _SHOWN = 20
 
-_Check = Callable[[FrameworkStrategy, Sample], Iterator[str]]
+_Check: TypeAlias = "Callable[[_Trial], Iterator[str]]"
 
 
 def check_rules(strategy: FrameworkStrategy, jobs: Iterable[Sample] | None = None) -> None:
@@ -65,92 +67,102 @@ def _lives(strategy: FrameworkStrategy, sample: Sample) -> Iterator[Sample]:
     yield dataclasses.replace(sample, name=f"the JobSet of {sample.name}", job=jobset, more=(*sample.more, stored))
 
 
+class _Trial(NamedTuple):
+    """One job with the strategy under test, and what is decided about it."""
+
+    strategy: FrameworkStrategy
+    sample: Sample
+    decision: Decision
+
+    @property
+    def stored(self) -> Document:
+        """The job as it is stored."""
+        return self.decision.document
+
+    def mutate(self, job: Document, old: Document | None = None) -> Decision:
+        """Return what is decided about another job in its place."""
+        return strategy_runs.mutate(self.strategy, job, *self.sample.cluster, old=old)
+
+    def validate(self, job: Document) -> Decision:
+        """Return what the validating webhook decides."""
+        return strategy_runs.validate(self.strategy, job, *self.sample.cluster)
+
+
 def _broken(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
     decision = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
     if decision.verdict not in ("patched", "unchanged"):
         yield f"the decision is {decision.verdict}: {decision.message or _texts(decision)}"
         return
     for heading, check in _CHECKS.items():
-        for problem in check(strategy, sample):
+        for problem in check(_Trial(strategy, sample, decision)):
             yield f"{heading}: {problem}"
 
 
-def _patch(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    decision = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
-    if strategy_runs.applied(sample.job, decision) != decision.document:
+def _patch(trial: _Trial) -> Iterator[str]:
+    if strategy_runs.applied(trial.sample.job, trial.decision) != trial.stored:
         yield "the JSON Patch does not make the document; record plain JSON values only"
 
 
-def _unknown(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    marked = _marked(sample.job)
-    plain = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
-    decision = strategy_runs.mutate(strategy, marked, *sample.cluster)
-    if [each.operation for each in decision.changes] != [each.operation for each in plain.changes]:
+def _unknown(trial: _Trial) -> Iterator[str]:
+    marked = _marked(trial.sample.job)
+    decision = trial.mutate(marked)
+    if _operations(decision) != _operations(trial.decision):
         yield f"a member {_UNKNOWN} changed the decision; read only the members that you need"
     if _count(decision.document) < _count(marked):
         yield f"a member {_UNKNOWN} is lost; set single fields, and not the objects around them"
 
 
-def _additions(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    owned = sample.job["kind"] == "JobSet" and sample.runtime is not None
-    for change in strategy_runs.mutate(strategy, sample.job, *sample.cluster).changes if owned else ():
+def _additions(trial: _Trial) -> Iterator[str]:
+    owned = trial.sample.job["kind"] == "JobSet" and trial.sample.runtime is not None
+    for change in trial.decision.changes if owned else ():
         if change.op != "add":
             yield f"{change.field}: {change.rule} {change.op}s it; change the TrainJob, whose fields Trainer applies"
 
 
-def _restored(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    stored = strategy_runs.mutate(strategy, sample.job, *sample.cluster).document
-    again = strategy_runs.reapplied(stored, sample.job)
-    after = strategy_runs.mutate(strategy, again, *sample.cluster, old=stored).document
-    if after["spec"] != stored["spec"]:
+def _restored(trial: _Trial) -> Iterator[str]:
+    again = strategy_runs.reapplied(trial.stored, trial.sample.job)
+    if trial.mutate(again, trial.stored).document["spec"] != trial.stored["spec"]:
         yield "the same file applied again would change the stored job; replace entries of a list, and not the list"
 
 
-def _idempotent(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    stored = strategy_runs.mutate(strategy, sample.job, *sample.cluster).document
-    for change in strategy_runs.mutate(strategy, stored, *sample.cluster).changes:
+def _idempotent(trial: _Trial) -> Iterator[str]:
+    for change in trial.mutate(trial.stored).changes:
         yield f"{change.field}: {change.rule} changes it again; look for what was enforced already"
 
 
-def _order(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    if sample.job["kind"] != "TrainJob":
+def _order(trial: _Trial) -> Iterator[str]:
+    if trial.sample.job["kind"] != "TrainJob":
         return
-    first = _queued(strategy_runs.mutate(strategy, sample.job, *sample.cluster).document)
-    if strategy_runs.mutate(strategy, _queued(sample.job), *sample.cluster).document != first:
+    if trial.mutate(_queued(trial.sample.job)).document != _queued(trial.stored):
         yield "spec.suspend and a queue label, which another webhook sets, change what the strategy does"
-    nameless = _nameless(sample.job)
-    plain = [each.operation for each in strategy_runs.mutate(strategy, sample.job, *sample.cluster).changes]
-    if [each.operation for each in strategy_runs.mutate(strategy, nameless, *sample.cluster).changes] != plain:
+    if _operations(trial.mutate(_nameless(trial.sample.job))) != _operations(trial.decision):
         yield "generateName changes what the strategy does; the name of a TrainJob is not known at CREATE"
 
 
-def _theirs(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    decision = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
-    for change in decision.changes if sample.own_program else ():
+def _theirs(trial: _Trial) -> Iterator[str]:
+    for change in trial.decision.changes if trial.sample.own_program else ():
         if change.field.endswith((".command", ".args")) or ".command[" in change.field or ".args[" in change.field:
             yield f"{change.field}: {change.rule} changes a program of the user; report a warning in its place"
-    kept = list(_variables(decision.document))
-    for entry in _variables(sample.job):
+    kept = list(_variables(trial.stored))
+    for entry in _variables(trial.sample.job):
         if entry in kept:
             kept.remove(entry)
         else:
             yield f"the variable {entry.get('name')} of the user is changed; keep it, and report a warning"
 
 
-def _pure(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    first = _outcome(strategy, sample)
+def _pure(trial: _Trial) -> Iterator[str]:
+    first = _outcome(trial)
     with strategy_runs.watch() as seen:
-        second = _outcome(strategy, sample)
+        second = _outcome(trial)
     if first != second:
         yield "two decisions about the same job differ; use no clock, no chance and no state"
     for event in dict.fromkeys(seen):
         yield f"{event} was called; do no input or output in a decision"
 
 
-def _passable(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    before = strategy_runs.validate(strategy, sample.job, *sample.cluster)
-    stored = strategy_runs.mutate(strategy, sample.job, *sample.cluster).document
-    after = strategy_runs.validate(strategy, stored, *sample.cluster)
+def _passable(trial: _Trial) -> Iterator[str]:
+    before, after = trial.validate(trial.sample.job), trial.validate(trial.stored)
     if after.verdict == "error":
         yield f"validate fails: {after.message}"
     known = {each.rule for each in findings.errors(before.findings)}
@@ -159,16 +171,16 @@ def _passable(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
             yield f"the strategy refuses what it made itself: {each}"
 
 
-def _told(strategy: FrameworkStrategy, sample: Sample) -> Iterator[str]:
-    mutated = strategy_runs.mutate(strategy, sample.job, *sample.cluster)
-    every = [*mutated.findings, *strategy_runs.validate(strategy, mutated.document, *sample.cluster).findings]
+def _told(trial: _Trial) -> Iterator[str]:
+    mutated = trial.decision
+    every = [*mutated.findings, *trial.validate(mutated.document).findings]
     said = [(each.rule, each.message, str(each)) for each in every]
     said += [(each.rule, each.reason, each.reason) for each in mutated.changes if not each.rule.startswith("core/")]
     for rule, text, whole in said:
         if SECRET in whole:
             yield f"{rule} quotes the value of a secret variable; quote its name"
         if not _is_rule(rule):
-            yield f"{rule!r} is not the id of a rule; write {strategy.framework}/words-with-dashes"
+            yield f"{rule!r} is not the id of a rule; write {trial.strategy.framework}/words-with-dashes"
         if len(text) < _LEAST or "\n" in text or text.endswith("."):
             yield f"{rule}: {text!r} is not one sentence without a full stop that says what and why"
 
@@ -187,10 +199,15 @@ _CHECKS: Mapping[str, _Check] = {
 }
 
 
-def _outcome(strategy: FrameworkStrategy, sample: Sample) -> Any:
-    mutated = strategy_runs.decide(strategy, sample.job, sample.cluster, "mutate", in_tree=True)
-    validated = strategy_runs.decide(strategy, mutated.document, sample.cluster, "validate", in_tree=True)
+def _outcome(trial: _Trial) -> object:
+    strategy, cluster = trial.strategy, trial.sample.cluster
+    mutated = strategy_runs.decide(strategy, trial.sample.job, cluster, "mutate", in_tree=True)
+    validated = strategy_runs.decide(strategy, mutated.document, cluster, "validate", in_tree=True)
     return mutated.document, mutated.findings, validated.findings
+
+
+def _operations(decision: Decision) -> list[Operation]:
+    return [each.operation for each in decision.changes]
 
 
 def _is_rule(rule: str) -> bool:
@@ -199,46 +216,46 @@ def _is_rule(rule: str) -> bool:
     return bool(group and slash and words.isalnum() and name == name.lower())
 
 
-def _marked(value: Any) -> Any:
-    """Return a copy in which every object that may have members of any name has one that nobody knows."""
-    if isinstance(value, list):
-        return [_marked(each) for each in value]
-    if not isinstance(value, Mapping):
-        return value
-    inner = {key: each if key in _MAPS else _marked(each) for key, each in value.items()}
-    return {**inner, _UNKNOWN: copy.deepcopy(_VALUE)}
+def _objects(value: object) -> Iterator[Made]:
+    """Yield each object in a value whose members may have any name: itself first, mappings of users' names not."""
+    match value:
+        case list():
+            for each in value:
+                yield from _objects(each)
+        case dict():
+            yield value
+            for key, each in value.items():
+                yield from _objects(each if key not in _MAPS else None)
 
 
 _MAPS = ("labels", "annotations", "limits", "requests", "nodeSelector", "matchLabels")
 """Mappings whose members are the user's names, and of one type."""
 
 
-def _count(value: Any) -> int:
-    if isinstance(value, list):
-        return sum(map(_count, value))
-    if not isinstance(value, Mapping):
-        return 0
-    return (value.get(_UNKNOWN) == _VALUE) + sum(map(_count, value.values()))
+def _marked(job: Document) -> Document:
+    """Return a copy in which every object that may have members of any name has one that nobody knows."""
+    marked = copy.deepcopy(dict(job))
+    for each in list(_objects(marked)):
+        each[_UNKNOWN] = copy.deepcopy(_VALUE)
+    return marked
 
 
-def _queued(job: Mapping[str, Any]) -> dict[str, Any]:
+def _count(job: Document) -> int:
+    return sum(each.get(_UNKNOWN) == _VALUE for each in _objects(job))
+
+
+def _queued(job: Document) -> Document:
     labels = {**job["metadata"].get("labels", {}), "kueue.x-k8s.io/queue-name": "gpus"}
     return {**job, "metadata": {**job["metadata"], "labels": labels}, "spec": {**job["spec"], "suspend": True}}
 
 
-def _nameless(job: Mapping[str, Any]) -> dict[str, Any]:
+def _nameless(job: Document) -> Document:
     rest = {key: value for key, value in job["metadata"].items() if key not in ("name", "uid")}
     return {**job, "metadata": {**rest, "generateName": "example-"}}
 
 
-def _variables(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, list):
-        for each in value:
-            yield from _variables(each)
-    elif isinstance(value, Mapping):
-        yield from (each for each in value.get("env") or () if isinstance(each, Mapping))
-        for each in value.values():
-            yield from _variables(each)
+def _variables(job: Document) -> Iterator[Document]:
+    return (entry for each in _objects(job) for entry in each.get("env", ()))
 
 
 def _texts(decision: Decision) -> str:

@@ -10,18 +10,18 @@ import base64
 import copy
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import jsonpatch
 import orjson
 
-from muster.strategies.documents import names
+from muster.runtime_choice import Document
+from muster.strategies.documents import decoding
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
-from muster.strategies.plugins.protocols import FrameworkStrategy
-from muster.strategies.plugins.registry import Registry
+from muster.strategies.plugins.registry import FrameworkStrategy, Registry
 from muster.strategies.trainer import predictions
 from muster.testing.example_jobs import NAMESPACE
 from muster.webhook.admission import answers, decisions, reviews
@@ -33,9 +33,6 @@ __all__ = ["applied", "decide", "jobset_of", "mutate", "reapplied", "validate", 
 
 _ORIGIN = "strategy under test"
 _BUDGET = 10.0
-_GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
-
-Document = Mapping[str, Any]
 
 
 def mutate(strategy: FrameworkStrategy, job: Document, *cluster: Document, old: Document | None = None) -> Decision:
@@ -71,7 +68,8 @@ def decide(  # noqa: PLR0913  # a request and who answers it
 ) -> Decision:
     """Return a decision; `in_tree` calls the strategy on this thread and on no copies, as Muster's own are called."""
     policy = Policy(registry=_registry(strategy, in_tree=in_tree), plugin_budget=_BUDGET)
-    return decisions.evaluate(_request(job, phase, old), InMemoryReader(cluster, default_namespace=NAMESPACE), policy)
+    request = reviews.of_object(phase, job["kind"], job, NAMESPACE, old)
+    return decisions.evaluate(request, InMemoryReader(cluster, default_namespace=NAMESPACE), policy)
 
 
 def _registry(strategy: FrameworkStrategy, *, in_tree: bool) -> Registry:
@@ -85,48 +83,31 @@ def _registry(strategy: FrameworkStrategy, *, in_tree: bool) -> Registry:
     return registry
 
 
-def _request(job: Document, phase: reviews.Phase, old: Document | None) -> reviews.Request:
-    return reviews.Request(
-        phase=phase,
-        uid="00000000-0000-0000-0000-000000000000",
-        operation="CREATE" if old is None else "UPDATE",
-        kind=job["kind"],
-        group=_GROUPS[job["kind"]],
-        namespace=NAMESPACE,
-        name=job["metadata"].get("name", ""),
-        document=job,
-        old=old,
-        dry_run=False,
-        username="author",
-        groups=(),
-    )
-
-
-def applied(job: Mapping[str, Any], decision: Decision) -> Any:
+def applied(job: Document, decision: Decision) -> object:
     """Return a job with the JSON Patch of the answer applied, by a library that is not Muster's."""
     response = orjson.loads(reviews.dumps(answers.answer(decision)))["response"]
     patch = orjson.loads(base64.b64decode(response["patch"])) if "patch" in response else []
     return jsonpatch.apply_patch(copy.deepcopy(job), patch)
 
 
-def reapplied(stored: Any, file: Any) -> Any:
+def reapplied(stored: Document, file: Document) -> dict[str, Any]:
     """Return what is sent when a file is applied again: its fields, and those of others that are stored.
 
     Entries of lists are matched by their name, as server-side apply does for containers and variables.
     """
-    if isinstance(stored, Mapping) and isinstance(file, Mapping):
-        sent = {key: reapplied(stored.get(key), value) for key, value in file.items()}
-        return {**copy.deepcopy(dict(stored)), **sent}
-    if isinstance(stored, list) and isinstance(file, list) and all(map(_named, (*stored, *file))):
-        given = {each["name"]: each for each in file}
-        kept = [reapplied(each, given[each["name"]]) if each["name"] in given else each for each in stored]
-        present = {each["name"] for each in stored}
-        return copy.deepcopy(kept) + [copy.deepcopy(each) for name, each in given.items() if name not in present]
+    sent = {key: _sent(stored.get(key), value) for key, value in file.items()}
+    return {**copy.deepcopy(dict(stored)), **sent}
+
+
+def _sent(stored: object, file: object) -> object:
+    match stored, file:
+        case dict(), dict():
+            return reapplied(stored, file)
+        case list(), list() if all("name" in decoding.mapping(each) for each in (*stored, *file)):
+            given = {each["name"]: each for each in file}
+            kept = [_sent(each, given.pop(each["name"], each)) for each in stored]
+            return [*kept, *copy.deepcopy(list(given.values()))]
     return copy.deepcopy(file)
-
-
-def _named(entry: Any) -> bool:
-    return isinstance(entry, Mapping) and "name" in entry
 
 
 _EVENTS = (

@@ -21,14 +21,17 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from muster.sessions.cli import devices, durations, looking, pods, timeline, urls
+from muster.sessions.cli import devices, durations, looking, pods, restoring, timeline, urls
 from muster.sessions.cli.texts import clean, moment
 from muster.sessions.engines import names
+from muster.sessions.journal import integrity
 from muster.sessions.journal.places import journal_at
 from muster.sessions.journal.store import AwayError, Journal, Row
 from muster.sessions.runs import tenants
 
 if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
     from aiohttp.web import Application
 
     from muster.front.connections import Limits
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["main", "parser"]
 
 T = TypeVar("T")
+Run = Callable[[argparse.Namespace], int]
 _GRACE = 60.0  # seconds that open requests get to end
 
 
@@ -74,6 +78,8 @@ def parser() -> argparse.ArgumentParser:
     option = "of the sampler, such as rank=32 of vllm; may be given several times"
     serve.add_argument("--sampler-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     serve.add_argument("--url", metavar="URL", help="where clients reach it, for links; as each request by default")
+    what = "how long a link to a file can be used, 10m by default; it ends with its API key in any case"
+    serve.add_argument("--link-lifetime", type=_duration, default=600.0, metavar="TIME", help=what)
     serve.add_argument("--full", action="store_true", help="train all weights of one model, and no adapters")
     what = "folder with tls.crt and tls.key, read again when they change; plain HTTP by default"
     serve.add_argument("--tls", type=Path, metavar="FOLDER", help=what)
@@ -89,6 +95,29 @@ def parser() -> argparse.ArgumentParser:
     serve.add_argument("--trainer-option", action="append", default=[], metavar="KEY=VALUE", help=option)
     devices.add(serve)
     pods.add(serve)
+    keys = _keys_parsers(commands)
+    timeline.add(commands)
+    looks = [(command, functools.partial(_look, look)) for command, look in looking.add(commands)]
+    serve.add_argument(
+        "--replica", default=socket.gethostname(), help="of Gateways on one --journal, which one this is"
+    )
+    serve.add_argument("--lease", type=_seconds, default=10.0, metavar="SECONDS", help="until another takes over; 10")
+    saving, replacing = restoring.add(commands)
+    kept = [(saving, functools.partial(_look, restoring.backup)), (replacing, restoring.restore)]
+    for command, run in ((serve, _serve), *keys, *looks, *kept):
+        command.add_argument(
+            "--journal",
+            metavar="URL",
+            default=os.environ.get("MUSTER_JOURNAL") or None,
+            help="postgresql://…, where Gateways share a journal; $MUSTER_JOURNAL by default",
+        )
+        command.add_argument("--root", type=Path, required=True, metavar="FOLDER", help="journal, weights and sockets")
+        command.set_defaults(run=run)
+    return top
+
+
+def _keys_parsers(commands: _SubParsersAction[Any]) -> list[tuple[argparse.ArgumentParser, Run]]:
+    """Add the commands for API keys, and return what runs each."""
     keys = commands.add_parser("keys", help="make, list and end API keys", allow_abbrev=False)
     actions = keys.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a key, which is shown once", allow_abbrev=False)
@@ -101,23 +130,7 @@ def parser() -> argparse.ArgumentParser:
     listing = actions.add_parser("ls", help="list keys by their first characters", allow_abbrev=False)
     revoke = actions.add_parser("revoke", help="end a key", allow_abbrev=False)
     revoke.add_argument("id", metavar="ID", help="first characters, as `keys ls` shows them")
-    timeline.add(commands)
-    looks = [(command, functools.partial(_look, look)) for command, look in looking.add(commands)]
-    runs = ((serve, _serve), (create, _create), (listing, _keys), (revoke, _revoke), (rotate, _rotate), *looks)
-    serve.add_argument(
-        "--replica", default=socket.gethostname(), help="of Gateways on one --journal, which one this is"
-    )
-    serve.add_argument("--lease", type=_seconds, default=10.0, metavar="SECONDS", help="until another takes over; 10")
-    for command, run in runs:
-        command.add_argument(
-            "--journal",
-            metavar="URL",
-            default=os.environ.get("MUSTER_JOURNAL") or None,
-            help="postgresql://…, where Gateways share a journal; $MUSTER_JOURNAL by default",
-        )
-        command.add_argument("--root", type=Path, required=True, metavar="FOLDER", help="journal, weights and sockets")
-        command.set_defaults(run=run)
-    return top
+    return [(create, _create), (listing, _keys), (revoke, _revoke), (rotate, _rotate)]
 
 
 def _port(text: str) -> int:
@@ -175,7 +188,7 @@ def _serve(args: argparse.Namespace) -> int:
         replica=args.replica,
         audit=args.audit,
         quotas=quotas.read(args.limits) if args.limits else config.quotas,
-        limits=dataclasses.replace(config.limits, lease=args.lease),
+        limits=dataclasses.replace(config.limits, lease=args.lease, link=args.link_lifetime),
         pods=pods.chosen(args),
     )
     if config.pods is None:
@@ -320,6 +333,7 @@ async def _with(args: argparse.Namespace, use: Callable[[Journal], Awaitable[T]]
     journal = journal_at(args.journal, args.root)
     await journal.open()
     try:
+        await integrity.check(journal, args.root)
         return await use(journal)
     finally:
         await journal.close()

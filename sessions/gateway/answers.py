@@ -12,15 +12,16 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from muster.sessions.gateway.arrivals import arrived, hold
-from muster.sessions.journal.store import AwayError, ChangedError
+from muster.sessions.journal.store import AwayError, ChangedError, DamagedError
 from muster.sessions.readers.pool import LARGE, CrowdedError, Readers
 from muster.sessions.seam import Refused
 from muster.sessions.wire import forms
 
-__all__ = ["MOST", "READERS", "MissingError", "body", "errors", "head", "json", "members", "read", "told"]
+__all__ = ["DAMAGED", "MOST", "READERS", "MissingError", "body", "errors", "head", "json", "members", "read", "told"]
 
 MOST = 1 << 20
 """Bytes of a body of JSON, unless its handler says more: a megabyte of it takes a tenth of a second to read."""
+DAMAGED = "the journal of this Gateway is damaged, and whoever runs the Gateway has to restore a backup"
 READERS: web.AppKey[Readers] = web.AppKey("readers", Readers)
 
 _LOG = logging.getLogger(__name__)
@@ -132,7 +133,8 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _told(429 if error.is_own else 503, f"{error}; send this one again later", _LATER)
     except AwayError as error:
         _LOG.warning("%s: %s", request.path, error)
-        return _told(503, "the journal does not answer at the moment; send this again")
+        away = "the journal does not answer at the moment; send this again"
+        return _told(503, DAMAGED if isinstance(error, DamagedError) else away)
     except Exception:  # noqa: BLE001  # whoever asked gets an answer
         _LOG.exception("%s %s failed", request.method, request.path)
         return _told(500, "the Gateway failed at this request; its log says how")

@@ -26,7 +26,7 @@ from muster.sessions.gateway.arrivals import ARRIVALS, Arrivals, arrivals
 from muster.sessions.gateway.connections import counted
 from muster.sessions.gateway.doors import door
 from muster.sessions.gateway.polls import POLLS, Polls
-from muster.sessions.gateway.rates import BUCKETS, Buckets, rates
+from muster.sessions.gateway.rates import BUCKETS, REFUSALS, Buckets, Refusals, held, rates
 from muster.sessions.gateway.state import MANAGER, TOKENS
 from muster.sessions.gateway.tokens import Tokens
 from muster.sessions.runs.config import Config
@@ -53,10 +53,12 @@ _PARTS = (
 
 def app(config: Config) -> web.Application:
     """Return the application; it starts the engines when it starts, and answers before they do."""
-    made = web.Application(middlewares=[counted, errors, door, rates, arrivals], client_max_size=config.limits.body)
+    made = web.Application(
+        middlewares=[counted, held, errors, door, rates, arrivals], client_max_size=config.limits.body
+    )
     made[MANAGER] = Manager(config)
     made[READERS] = made[MANAGER].context.readers
-    made[BUCKETS], made[POLLS] = Buckets(), Polls()
+    made[BUCKETS], made[REFUSALS], made[POLLS] = Buckets(), Refusals(), Polls()
     made[ARRIVALS] = Arrivals(config.quotas, config.limits.bodies)
     made[TOKENS] = Tokens(config.root / "signing.key")
     for part in _PARTS:

@@ -36,4 +36,5 @@ async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
         return json({"detail": told}, 403)
     SHARE.set(request.app[MANAGER].context.config.quotas.share(right.tenant))
     request["tenant"], request["key"], request["scopes"] = right.tenant, right.id, right.scopes
+    request["key_expires"] = right.expires
     return await handler(request)

@@ -1,4 +1,4 @@
-"""Links that need no key: each is signed, is good for one file and ends after an hour."""
+"""Links that need no key: each is signed, is good for one file, and ends after some minutes or with its API key."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from aiohttp import web
 from muster.sessions.gateway.answers import MissingError, json
 from muster.sessions.gateway.state import MANAGER, TOKENS, caller, own_session
 from muster.sessions.gateway.traces import trace
-from muster.sessions.runs import events, external, paths
+from muster.sessions.runs import endings, events, external, paths, tenants
 from muster.sessions.runs.models import Context
 from muster.sessions.seam import Refused
 
 __all__ = ["routes"]
 
 routes = web.RouteTableDef()
-_SECONDS = 3600
 _URLS = "/api/v1/training_runs/{run}/checkpoints/{kind}/{name}/external_weights_urls"
 _OVER = "this link is over, or is none of this Gateway's; ask for a new one"
 
@@ -40,8 +39,8 @@ async def external_weights_urls(request: web.Request) -> web.Response:
         raise MissingError(f"{str(path)[:300]}: there is no such checkpoint, or it is not yours")
     urls = {each: _link(request, str(path), file=each) for each in await _files(row["folder"])}
     await events.read(context.journal, row, tenant, "download", context.clock())
-    expires = datetime.fromtimestamp(context.clock() + _SECONDS, UTC)
-    return json({"urls": urls, "expires": expires.isoformat()})
+    expires = min(context.clock() + context.config.limits.link, request["key_expires"] or endings.EVER)
+    return json({"urls": urls, "expires": datetime.fromtimestamp(expires, UTC).isoformat()})
 
 
 @routes.get("/api/v1/sessions/{id}/trace_export")
@@ -52,18 +51,20 @@ async def trace_export(request: web.Request) -> web.Response:
 
 
 def _link(request: web.Request, subject: str, **claims: Any) -> str:
-    token = request.app[TOKENS].issue("download", subject, _SECONDS, tenant=caller(request), **claims)
-    at = request.app[MANAGER].context.config.url or str(request.url.origin())
+    config = request.app[MANAGER].context.config
+    claims |= {"tenant": caller(request), "key": request["key"]}
+    token = request.app[TOKENS].issue("download", subject, int(config.limits.link), **claims)
+    at = config.url or str(request.url.origin())
     return f"{at}/api/v1/download?{urlencode({'token': token})}"
 
 
 @routes.get("/api/v1/download")
 async def download(request: web.Request) -> web.StreamResponse:
     """Answer what a link is for."""
-    told = request.app[TOKENS].read("download", request.query.get("token", ""))
-    if told is None:
+    context, told = request.app[MANAGER].context, request.app[TOKENS].read("download", request.query.get("token", ""))
+    if told is None or await tenants.right_of_id(context.journal, str(told.get("key")), context.clock()) is None:
         raise web.HTTPForbidden(text=_OVER)
-    context, subject = request.app[MANAGER].context, str(told["sub"])
+    subject = str(told["sub"])
     if subject.startswith("session:"):
         return await _trace(context, subject.removeprefix("session:"))
     return await _file(context, subject, str(told.get("tenant")), str(told.get("file")))

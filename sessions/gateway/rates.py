@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from aiohttp import web
@@ -12,7 +14,7 @@ from muster.sessions.gateway.answers import Handler
 from muster.sessions.gateway.state import MANAGER
 from muster.sessions.runs.quotas import Quota
 
-__all__ = ["BUCKETS", "Buckets", "rates"]
+__all__ = ["BUCKETS", "REFUSALS", "Buckets", "Refusals", "held", "rates"]
 
 _FREE = frozenset(
     f"/api/v1/{route}"
@@ -28,6 +30,11 @@ _FREE = frozenset(
     )
 )
 """What comes of accepted requests, and what keeps a session: who has asked too fast still gets his results."""
+
+
+_AT_ONCE = 50  # refusals of a tenant in a second that are answered at once
+_LONGEST = 5.0  # seconds that a refusal is held
+_MOST = 4096  # refusals of a tenant that are held at once: each holds a connection
 
 
 class Buckets:
@@ -51,6 +58,43 @@ class Buckets:
 
 
 BUCKETS: web.AppKey[Buckets] = web.AppKey("buckets", Buckets)
+
+
+class Refusals:
+    """How long answers of 429 are held, so that asking again at once, for ever, costs others little.
+
+    Args:
+        clock: seconds, which never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[str, float] = {}
+        self.held: Counter[str] = Counter()
+
+    def wait(self, tenant: str) -> float:
+        """Return the seconds until a refusal is answered: none for the first ones, more for more of them."""
+        now = self._clock()
+        until = max(self._until.get(tenant, 0.0), now - 1) + 1 / _AT_ONCE
+        self._until[tenant] = min(until, now + _LONGEST)
+        return max(0.0, self._until[tenant] - now) if self.held[tenant] < _MOST else 0.0
+
+
+REFUSALS: web.AppKey[Refusals] = web.AppKey("refusals", Refusals)
+
+
+@web.middleware
+async def held(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Hold answers of 429 to a tenant who gets many of them."""
+    answer = await handler(request)
+    tenant, of = str(request.get("tenant")), request.app[REFUSALS]
+    if answer.status == web.HTTPTooManyRequests.status_code and (seconds := of.wait(tenant)):
+        of.held[tenant] += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            of.held[tenant] -= 1
+    return answer
 
 
 @web.middleware

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from muster.sessions.gateway import bodies
-from muster.sessions.gateway.answers import body, json, members
+from muster.sessions.gateway.answers import DAMAGED, body, json, members
 from muster.sessions.gateway.state import MANAGER, caller, new_id, own_session
 from muster.sessions.journal.store import Connection
 from muster.sessions.runs import events, quotas
@@ -29,8 +29,10 @@ _CONFIG = {
 
 
 @routes.get("/api/v1/healthz")
-async def healthz(_: web.Request) -> web.Response:
-    """Say that the Gateway answers."""
+async def healthz(request: web.Request) -> web.Response:
+    """Say that the Gateway answers, and has a journal that is whole as far as it knows."""
+    if request.app[MANAGER].context.journal.damage:
+        return json({"status": "failed", "detail": DAMAGED}, 503)
     return json({"status": "ok"})
 
 

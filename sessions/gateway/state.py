@@ -39,7 +39,7 @@ async def own_session(request: web.Request, id_: str) -> Row:
 async def own_model(request: web.Request, id_: str) -> Row:
     """Return a model of the caller. Raises `MissingError`."""
     query = (
-        "SELECT models.*, sessions.tenant, sessions.ended FROM models"
+        "SELECT models.*, sessions.tenant, sessions.ended, sessions.status FROM models"
         " JOIN sessions ON sessions.id = models.session WHERE models.id = ? AND sessions.tenant = ?"
     )
     return await _own(request, query, "model", id_)

@@ -242,7 +242,9 @@ async def _promise(request: web.Request, model: str, seq: int, kind: str, data: 
     asked, manager = entries.Request(caller(request), model, seq, kind, data), request.app[MANAGER]
     if row["unloaded"] is not None or row["ended"] is not None:
         if not await manager.context.journal.run(entries.is_known, asked):
-            raise MissingError(f"{model[:200]}: this model was unloaded, or its session has ended")
+            why = texts.loads(row["status"]).get("detail")
+            told = f"{model[:200]}: this model was unloaded, or its session has ended"
+            raise MissingError(f"{told}: {why}" if why else told)
     elif await accepted(request, asked, entries.promise):
         manager.model(model).wake()
     return json({"request_id": asked.id, "model_id": model})

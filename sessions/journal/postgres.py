@@ -12,7 +12,6 @@ import asyncio
 import functools
 import itertools
 import logging
-import random
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +22,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import psycopg
 from psycopg.adapt import Loader
 
+from muster.backoffs import Backoff
 from muster.sessions.fairness import Fair
-from muster.sessions.journal import versions
-from muster.sessions.journal.store import AwayError, Connection, Journal
+from muster.sessions.journal import dumps, versions
+from muster.sessions.journal.store import AwayError, Connection, DamagedError, Journal
 from muster.sessions.refusals import Refused
 from muster.sessions.tenancy import SHARE
 
@@ -46,6 +46,7 @@ _OPTIONS: dict[str, Any] = {
     "keepalives_idle": 10,
     "application_name": "muster-gateway",
 }
+_DAMAGED = (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted, psycopg.errors.UndefinedTable)
 _PAUSED = 5  # seconds between two statements of a transaction, which do nothing but speak with the server
 _SETUP = 7_361_129_085  # the advisory lock under which one Gateway makes the tables
 
@@ -162,6 +163,11 @@ class PostgresJournal(Journal):
         except psycopg.DataError as error:
             raise Refused(f"the request holds a value that cannot be kept: {type(error).__name__}") from error
         except psycopg.Error as error:
+            if isinstance(error, _DAMAGED):
+                told = (
+                    f"the journal is damaged ({type(error).__name__}); restore a backup with `muster sessions restore`"
+                )
+                raise DamagedError(told) from error
             # One that was ended while it stood still, or was closed, says so by errors of several kinds.
             if isinstance(error, psycopg.OperationalError) or link.closed:
                 raise AwayError(f"the journal does not answer: {type(error).__name__}") from error
@@ -178,17 +184,17 @@ class PostgresJournal(Journal):
 
     async def watch(self, tell: Callable[[str | None], None]) -> None:
         """Tell what Gateways write, until it is cancelled; None when something may have been missed."""
-        failures = 0
+        backoff = Backoff(base=0.4, cap=10.0, least=0.5)
         while True:
             try:
                 async with await psycopg.AsyncConnection.connect(self.url, autocommit=True, **_OPTIONS) as link:
                     await link.execute(f"LISTEN {_CHANNEL}")
-                    failures = 0
+                    await link.execute(f"SELECT pg_advisory_lock_shared({dumps.HELD})")
+                    backoff.reset()
                     tell(None)
                     await _listened(link, tell)
             except (psycopg.Error, OSError) as error:
-                failures += 1
-                pause = min(10.0, 0.2 * 2 ** min(failures, 8)) * random.uniform(0.5, 1)  # noqa: S311  # no secret
+                pause = backoff.delay()
                 _LOG.warning("the journal tells nothing (%s); tried again in %.1f s", type(error).__name__, pause)
                 await asyncio.sleep(pause)
 

@@ -3,6 +3,10 @@
 CREATE TABLE IF NOT EXISTS versions (
     number INTEGER NOT NULL         -- of the journal; one row
 );
+CREATE TABLE IF NOT EXISTS identity (
+    id TEXT NOT NULL,               -- drawn when the journal was made; one row; `journal.id` beside the weights says the same
+    saved REAL                      -- when this copy of a journal was made; NULL in a journal
+);
 CREATE TABLE IF NOT EXISTS leases (
     name TEXT PRIMARY KEY,          -- 'engines': whoever holds it executes what is in the journal
     holder TEXT NOT NULL,           -- a Gateway, new at each of its starts

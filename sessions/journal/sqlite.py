@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from muster.sessions.fairness import Fair
 from muster.sessions.journal import versions
-from muster.sessions.journal.store import AwayError, Connection, Journal
+from muster.sessions.journal.store import AwayError, Connection, DamagedError, Journal
 from muster.sessions.tenancy import SHARE
 
 __all__ = ["SqliteJournal"]
@@ -32,6 +33,8 @@ _PASSING = {
     sqlite3.SQLITE_NOMEM: "there is no memory for it",
 }
 """Faults of the storage, and not of the statement: the same may be kept later."""
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_RESTORE = "restore a backup with `muster sessions restore`"
 _MOST = 64  # changes of one transaction, so that the first of them is answered soon
 _BESIDE = 16  # the same where several tenants have changes
 
@@ -63,6 +66,7 @@ class SqliteJournal(Journal):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._waiting: Fair[_Job] = Fair()
         self._connection: sqlite3.Connection | None = None
+        self._number = 0  # of the file, by which one that was removed or exchanged is noticed
 
     async def open(self) -> None:
         """Open the file, and make it when there is none."""
@@ -77,6 +81,29 @@ class SqliteJournal(Journal):
             for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
                 self._connection.execute(f"PRAGMA {pragma}")
             _transacted(self._connection, functools.partial(versions.forward, columns=_columns))
+        self._number = self._file.stat().st_ino
+
+    async def check(self, seconds: float) -> bool:
+        """Look whether all pages of the file are what they should be, as `Journal.check` says."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._check, seconds)
+
+    def _check(self, seconds: float) -> bool:
+        if self._connection is None:
+            raise RuntimeError("the journal is not open")
+        late = threading.Timer(seconds, self._connection.interrupt)
+        late.start()
+        try:
+            with _told(self._file):
+                (found,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            return False
+        finally:
+            late.cancel()
+        if found != "ok":
+            raise _damaged(self._file, " ".join(found.split()))
+        return True
 
     async def close(self) -> None:
         """Close the file; what runs ends first."""
@@ -91,6 +118,8 @@ class SqliteJournal(Journal):
         """
         if self._connection is None:
             raise RuntimeError("the journal is not open")
+        if self.damage:
+            raise DamagedError(self.damage)
         job = _Job(lambda connection: change(connection, *args, **named))
         self._waiting.put(SHARE.get(), "", job)
         self._thread.submit(self._turn, self._connection)
@@ -100,11 +129,26 @@ class SqliteJournal(Journal):
     def _turn(self, connection: sqlite3.Connection) -> None:
         """Run what waits now; nothing when an earlier turn has run it."""
         jobs = [job for job in self._next() if job.answer.set_running_or_notify_cancel()]
-        for job, told in zip(jobs, _together(connection, jobs) or map(_alone(connection), jobs), strict=True):
+        answers: Iterable[Any] = [_Raised(_damaged(self._file, "it was emptied, exchanged or removed"))] * len(jobs)
+        if self._is_there():
+            answers = _together(connection, jobs) or map(_alone(connection), jobs)
+        for job, told in zip(jobs, answers, strict=True):
             if isinstance(told, _Raised):
+                if isinstance(told.error, DamagedError):
+                    self.damage = str(told.error)
                 job.answer.set_exception(told.error)
             else:
                 job.answer.set_result(told)
+
+    def _is_there(self) -> bool:
+        """Tell whether what is written now will be found again."""
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            return False
+        except OSError:  # whatever is asked of it will say the same
+            return True
+        return found.st_ino == self._number and found.st_size > 0
 
     def _next(self) -> Iterator[_Job]:
         """Take what one transaction keeps."""
@@ -173,7 +217,7 @@ def _transacted(connection: sqlite3.Connection, change: Callable[[sqlite3.Connec
 
 @contextmanager
 def _told(file: Path | None = None) -> Iterator[None]:
-    """Raise `AwayError` for faults that pass, and `ValueError` for a file that is no journal."""
+    """Raise `AwayError` for faults that pass, `DamagedError` for others, and `ValueError` for what is no journal."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -181,8 +225,20 @@ def _told(file: Path | None = None) -> Iterator[None]:
         if why := _PASSING.get(code):
             raise AwayError(f"the journal takes nothing: {why}") from error
         if file is not None and code == sqlite3.SQLITE_NOTADB:
-            raise ValueError(f"{file}: is not the journal of a Gateway; take another --root") from error
+            raise ValueError(f"{file}: is not the journal of a Gateway; {_RESTORE}, or take another --root") from error
+        if code in _DAMAGED:
+            raise _damaged(file, str(error)) from error
+        if str(error).startswith("Could not decode"):  # of Python, without a code; it quotes what is there
+            raise _damaged(file, "a text is none") from None
         raise
+    except UnicodeDecodeError:
+        if file is not None:  # what SQLite says of damaged tables quotes their names
+            raise _damaged(file, "a name is none") from None
+        raise
+
+
+def _damaged(file: Path | None, why: str) -> DamagedError:
+    return DamagedError(f"{file or 'the journal'}: is damaged ({why[:200]}); {_RESTORE}")
 
 
 def _columns(connection: Connection, table: str) -> set[str]:

@@ -11,7 +11,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-__all__ = ["AwayError", "ChangedError", "Connection", "Cursor", "Journal", "LostLeaseError", "Row", "digest"]
+__all__ = [
+    "AwayError",
+    "ChangedError",
+    "Connection",
+    "Cursor",
+    "DamagedError",
+    "Journal",
+    "LostLeaseError",
+    "Row",
+    "digest",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,6 +33,10 @@ class ChangedError(Exception):
 
 class AwayError(Exception):
     """The journal does not answer; whether the last change was kept is not known, and it may be sent again."""
+
+
+class DamagedError(AwayError):
+    """What the journal holds cannot be read any more; it has to be restored from a backup."""
 
 
 class LostLeaseError(Exception):
@@ -68,12 +82,18 @@ class Journal(ABC):
 
     is_shared = False
     """Whether other Gateways may have the same journal."""
+    damage: str | None = None
+    """Why nothing is read from the journal or written into it any more, where it was found damaged."""
     heard: Callable[[str, str, float, Mapping[str, Any]], object] | None = None
     """Hears of each event that this Gateway has kept: its tenant, name, time and details."""
 
     @abstractmethod
     async def open(self) -> None:
         """Be ready, with the tables of this version. Raises `AwayError`, and `ValueError` for a newer journal."""
+
+    async def check(self, seconds: float) -> bool:  # noqa: ARG002  # a database server looks after its own files
+        """Look whether all of the journal can be read; False when that takes longer. Raises `DamagedError`."""
+        return True
 
     @abstractmethod
     async def close(self) -> None:

@@ -8,6 +8,7 @@ change the schema and add a version; what is in `VERSIONS` stays as it is.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -49,8 +50,10 @@ VERSIONS = (
         rows=("UPDATE requests SET size = length(body) WHERE body IS NOT NULL",),
     ),
     Version(),  # indexes of what tenants have
+    Version(),  # identity, which `forward` draws
 )
 """The first is that of journals without a number."""
+_DRAW = "INSERT INTO identity (id) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)"
 _TABLE = "CREATE TABLE IF NOT EXISTS versions (number INTEGER NOT NULL)"
 
 
@@ -86,6 +89,7 @@ def forward(
                 connection.execute(form(f"ALTER TABLE {table} ADD COLUMN {name} {kind}"))
     for statement in (*statements(), *(row for each in versions[number:] for row in each.rows)):
         connection.execute(form(statement))
+    connection.execute(_DRAW, (secrets.token_hex(16),))
     connection.execute("DELETE FROM versions")
     connection.execute("INSERT INTO versions (number) VALUES (?)", (len(versions),))
     return True

@@ -59,7 +59,7 @@ class Node:
     Args:
         apis: to the API server, by namespace of engines.
         make: returns a device of an allocation. Raises `DeviceError`, and what `Api` raises.
-        socket: to make; notes and locks are beside it. It belongs to whoever its folder does.
+        socket: to make, for the group of its folder; notes and locks are beside it.
         times: how long things may last.
         host: bytes of host memory that all engines of one device may keep while they are away; None for any.
         tell: seconds between two notices of a device.
@@ -87,14 +87,14 @@ class Node:
         """Make the socket, and begin to tell. Raises `DeviceError` where another agent has it, `OSError`."""
         self._lock = agent.locked(self._socket)
         self._socket.unlink(missing_ok=True)
-        before = os.umask(0o177)
+        before = os.umask(0o117)
         try:
             self._server = await asyncio.start_unix_server(self._met, self._socket, limit=lines.LONGEST)
         finally:
             os.umask(before)
-        owner = self._socket.parent.stat()
-        if owner.st_uid != os.geteuid():
-            os.chown(self._socket, owner.st_uid, owner.st_gid)
+        group = self._socket.parent.stat().st_gid  # the engines'
+        if group != self._socket.stat().st_gid:
+            os.chown(self._socket, -1, group)
         self._telling = asyncio.create_task(self._keep_telling())
 
     async def close(self) -> None:

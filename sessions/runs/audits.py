@@ -8,14 +8,13 @@ is tried again, and the next one that the file takes says how many it lacks.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from muster.audit import scanner
-from muster.audit.record_schema import SCHEMA, EventDetails, Record, timestamp
+from muster.audit import record_schema, scanner
+from muster.audit.record_schema import EventDetails, Record, RecordedObject
 from muster.audit.sinks import RotatingFileSink
 from muster.audit.writer import AuditWriter
 
@@ -52,26 +51,11 @@ def record(tenant: str, event: str, now: float, details: Mapping[str, Any]) -> R
     user = str(details.get("user") or tenant).removeprefix("tml:user:")
     kind = event.partition("_")[0].capitalize()
     name = told.get("tinker_path") or told.get("session_id") or ""
+    about: RecordedObject = {"kind": kind, "namespace": _clean(tenant), "name": name}
     return {
-        "schema": SCHEMA,
-        "time": timestamp(datetime.fromtimestamp(now, UTC)),
-        "uid": secrets.token_hex(12),
+        **record_schema.event(event, cast("EventDetails", told), about, datetime.fromtimestamp(now, UTC)),
         "user": {"username": _clean(user)},
         "operation": "CREATE" if event in _CREATES else "UPDATE",
-        "phase": "validate",
-        "object": {"kind": kind, "namespace": _clean(tenant), "name": name},
-        "owner": None,
-        "runtime": None,
-        "framework": None,
-        "strategy": None,
-        "mode": "enforce",
-        "dryRun": False,
-        "decision": "allowed",
-        "changes": [],
-        "findings": [],
-        "latencyMicroseconds": 0,
-        "message": event,
-        "event": {"name": event, "details": cast("EventDetails", told)},
     }
 
 

@@ -25,6 +25,7 @@ class Limits:
         body: bytes of a request, after decompression; beyond it 413.
         bodies: bytes of all requests in memory, decompressed ones as well; beyond it 503 for who has the most.
         attempts: how often a request is tried on engines that die of it.
+        link: seconds that a link to a file can be used.
         lease: seconds after which another Gateway of the same journal takes over from one that says nothing.
     """
 
@@ -36,6 +37,7 @@ class Limits:
     body: int = 64 << 20
     bodies: int = 512 << 20
     attempts: int = 3
+    link: float = 600.0
     lease: float = 10.0
 
 

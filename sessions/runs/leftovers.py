@@ -13,16 +13,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from muster.sessions.journal.store import Journal, Row
+from muster.sessions.journal.store import Connection, Journal, Row
 
-__all__ = ["sweep"]
+__all__ = ["missing", "rebase", "sweep", "unknown"]
 
 _KINDS = ("weights", "sampler_weights", "external_weights")
-_NAMED = (
-    "SELECT folder FROM checkpoints UNION SELECT folder FROM samplers WHERE folder IS NOT NULL"
-    " UNION SELECT inflight FROM models WHERE inflight IS NOT NULL"
-    " UNION SELECT inflight_old FROM models WHERE inflight_old IS NOT NULL"
-)
+_NAMES = (("checkpoints", "folder"), ("samplers", "folder"), ("models", "inflight"), ("models", "inflight_old"))
+_NAMED = " UNION ".join(f"SELECT {name} AS folder FROM {table} WHERE {name} IS NOT NULL" for table, name in _NAMES)  # noqa: S608  # no value in it
 _NUMBER = re.compile(r"\.?(\d{1,18})(?:\.|$)")
 
 
@@ -35,6 +32,27 @@ async def sweep(journal: Journal, root: Path) -> list[Path]:
     for each in left:
         await asyncio.to_thread(shutil.rmtree, each, ignore_errors=True)
     return left
+
+
+async def unknown(journal: Journal, root: Path) -> list[Path]:
+    """Return all folders of weights that nothing names, also those of runs that the journal does not know."""
+    runs = [run for kind in (*_KINDS, "snapshots") for run in _inside(root / kind)]
+    named = {_end(str(row["folder"])) for row in await journal.rows(_NAMED)}
+    return [each for run in runs for each in _inside(run) if _end(str(each)) not in named]
+
+
+async def missing(journal: Journal) -> list[Row]:
+    """Return the checkpoints whose folders are not there."""
+    rows = await journal.rows("SELECT * FROM checkpoints ORDER BY path")
+    return [row for row in rows if not await asyncio.to_thread(Path(row["folder"]).is_dir)]
+
+
+def rebase(connection: Connection, root: Path) -> None:
+    """Have all names be of folders below a root, where the root was another before."""
+    for table, column in _NAMES:
+        for row in connection.execute(f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL").fetchall():  # noqa: S608  # no value in it
+            values = (str(root.joinpath(*_end(row[0]))), row[0])
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", values)  # noqa: S608  # as above
 
 
 async def _over(journal: Journal, root: Path) -> AsyncIterator[Path]:

@@ -28,11 +28,12 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a valid key opens: the sessions of a tenant, for what its scopes say."""
+    """What a valid key opens: the sessions of a tenant, for what its scopes say; `expires` in seconds since 1970."""
 
     id: str
     tenant: str
     scopes: frozenset[str]
+    expires: float | None
 
 
 def checked(scopes: str) -> str:
@@ -112,7 +113,7 @@ async def right_of_id(journal: Journal, id_: str, now: float) -> Right | None:
 
 
 def _right(row: Row | None) -> Right | None:
-    return Right(row["id"], row["tenant"], frozenset(row["scopes"].split(","))) if row else None
+    return Right(row["id"], row["tenant"], frozenset(row["scopes"].split(",")), row["expires"]) if row else None
 
 
 def _hash(secret: str) -> str:

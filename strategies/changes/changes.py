@@ -185,8 +185,12 @@ class Changes:
             self.findings.append(finding)
 
     def state(self, path: Path) -> tuple[int, int]:
-        """Return what changes whenever a change may have touched `path` or something outside of the replicated jobs."""
-        return self._parts.get(_part(path), 0), self._parts.get((), 0)
+        """Return what changes whenever a change may have touched a replicated job or something outside of all of them.
+
+        Args:
+            path: of a replicated job, or () for none.
+        """
+        return self._parts.get(path, 0), self._parts.get((), 0)
 
     def patch(self) -> list[Operation]:
         """Return the changes as a JSON Patch: applied to `original` it gives `document`."""

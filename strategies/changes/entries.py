@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import loose, names, paths
+from muster.strategies.documents import decoding, names, paths
 from muster.strategies.documents.paths import Path
 
 __all__ = ["added", "keep"]
@@ -65,7 +65,9 @@ def keep(old: Mapping[str, Any], changes: Changes, memory: Any, digest: Hash) ->
             continue
         seen.add(stored_at)
         known = frozenset(each for each in hashes if isinstance(each, str))
-        stored = [each for each in loose.sequence(paths.lookup(old, stored_at))[:_MOST] if _is_kept(incoming_at, each)]
+        stored = [
+            each for each in decoding.sequence(paths.lookup(old, stored_at))[:_MOST] if _is_kept(incoming_at, each)
+        ]
         wanted = {hashed: each for each in stored if (hashed := digest(each)) in known}
         for entry in _lacked(list(wanted.values()), changes.get(*incoming_at)):
             changes.append(incoming_at, entry, rule="core/restore", reason=_REASON)
@@ -73,7 +75,7 @@ def keep(old: Mapping[str, Any], changes: Changes, memory: Any, digest: Hash) ->
 
 def _lacked(wanted: list[Any], found: Any) -> list[Any]:
     """Return the entries that a list lacks; each of its entries is looked at once and then compared with few."""
-    for entry in loose.sequence(found):
+    for entry in decoding.sequence(found):
         if not wanted:
             break
         if entry in wanted:

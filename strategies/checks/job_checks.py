@@ -2,6 +2,12 @@
 
 Each was seen on a real API server with Trainer: `numNodes: 0` is accepted; an env variable that only Trainer
 may write is refused only in some places.
+
+Updates: changes of a job that the API server takes, and from which the job does not recover.
+
+What the API server, JobSet, Trainer or Kueue refuse of an update, they say themselves. Sources: trainer
+`pkg/apis/trainer/v1alpha1/trainjob_types.go`: `self == oldSelf` is asked only where both exist; jobset
+`pkg/webhooks/jobset_webhook.go` ValidateUpdate.
 """
 
 from __future__ import annotations
@@ -9,16 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.strategies.checks import checkpoints, claim_checks, patch_checks, plugin_checks
+from muster.strategies.checks import claim_checks, patch_checks, plugin_checks, volume_checks
 from muster.strategies.checks.pod_checks import check_pods
 from muster.strategies.documents import names, trainjobs
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import coordinators, slots, topologies, untold
+from muster.strategies.launches import coordinators, slots, topologies, written
 from muster.strategies.trainer import ml_policies
 
-__all__ = ["check_job"]
+__all__ = ["check_job", "check_update"]
+
 
 _KINDS = ("static", "c10d")
 _KUEUE, _QUEUE = "kueue.x-k8s.io/", "kueue.x-k8s.io/queue-name"
@@ -37,10 +44,10 @@ def check_job(subject: Job) -> Iterator[Finding]:
         if subject.runtime is not None and not subject.runtime.is_torch:
             yield from slots.check(subject)
         yield from plugin_checks.check(subject)
-    yield from untold.check(subject)
+    yield from written.check(subject)
     yield from claim_checks.check_claims(subject)
     yield from check_pods(subject)
-    yield from checkpoints.check(subject)
+    yield from volume_checks.check_outputs(subject)
     if subject.container is not None and subject.owner is None:
         nodes = max(topologies.read_topology(subject).nodes, 1)
         yield from coordinators.validate(subject, nodes)
@@ -143,3 +150,34 @@ def _unsupported(ref: Mapping[str, Any]) -> Finding:
         member, wanted = "apiGroup", names.TRAINER_GROUP
     message = f"is not one of a runtime, so Trainer refuses the job; use {wanted}"
     return error(f"spec.runtimeRef.{member}", ref[member], message, rule="core/runtime")
+
+
+_RULE = "core/immutable"
+
+
+def check_update(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report what an update of a TrainJob or JobSet takes away or adds, and may not.
+
+    Args:
+        kind: which of the two.
+        old: the job as the cluster has it; its shape has been checked.
+        new: the job as it would be stored.
+    """
+    before, after = old.get("spec") or {}, new.get("spec") or {}
+    was, now = ({key for key in each if each[key] is not None} for each in (before, after))
+    taken, added = was - now, now - was
+    if kind == "JobSet" and "network" in taken:
+        message = "the API server lets it be taken away, and the controller of JobSet then panics at this job"
+        yield warning("spec.network", None, f"{message}; keep it", rule=_RULE)
+    if kind == "TrainJob" and "trainer" in taken:
+        message = "cannot be removed after creation: the API server allows it, but the job could never be resumed"
+        yield error("spec.trainer", None, f"{message}; put it back", rule="core/trainer-immutable")
+    if kind == "TrainJob" and "trainer" in added:
+        message = "cannot be set after creation: the API server allows it, but the job could never be resumed"
+        yield error("spec.trainer", after["trainer"], f"{message}; create a new job", rule="core/trainer-immutable")
+    if kind == "TrainJob" and "initializer" in taken | added:
+        message = (
+            "the API server takes it in and out, and Trainer could then never apply the JobSet again, so the job could "
+            "not be resumed; delete the job and create it again"
+        )
+        yield warning("spec.initializer", None, message, rule=_RULE)

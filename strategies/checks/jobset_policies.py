@@ -19,15 +19,15 @@ from muster.strategies.documents.model import FailurePolicy, JobSetSpec, Success
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, find_spec
-from muster.strategies.launches import endless
+from muster.strategies.launches import pod_endings
 from muster.strategies.trainer import runtime_patches
 
 __all__ = ["check"]
 
 _REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy")
-_NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_NAME = r"[A-Za-z](?:[A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 _LONGEST = 128
-_SUBDOMAIN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL = 63
 _GATED = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 _SHOWN = 5
@@ -52,7 +52,7 @@ def check(job: Job, templates: Sequence[Template]) -> Iterator[Finding]:
         for inside, value, message in faults:
             yield report(paths.field(document, (*start, *inside)), value, message, rule="core/jobset-policy")
     yield from _deleted(templates)
-    yield from _endless(job.jobset.success_policy, templates, endless.of_job(job))
+    yield from _endless(job.jobset.success_policy, templates, pod_endings.of_job(job))
 
 
 def _deleted(templates: Sequence[Template]) -> Iterator[Finding]:
@@ -159,7 +159,7 @@ def _coordinator(spec: JobSetSpec, called: Sequence[str]) -> Iterator[_Fault]:
 def _network(spec: JobSetSpec) -> Iterator[_Fault]:
     """Check the subdomain, which becomes the name of a Service, and the manager."""
     name = spec.network.subdomain
-    if name and not (len(name) <= _LABEL and _SUBDOMAIN.fullmatch(name)):
+    if name and not (len(name) <= _LABEL and re.fullmatch(_SUBDOMAIN, name)):
         message = f"begins with a letter and takes small letters, digits and -, up to {_LABEL}, {_JOBSET}; rename it"
         yield ("network", "subdomain"), name, message
     if spec.managed_by and not all(spec.managed_by.partition("/")):
@@ -174,7 +174,7 @@ def _failures(policy: FailurePolicy, called: Sequence[str]) -> Iterator[_Fault]:
         place: Path = ("failurePolicy", "rules", index)
         if rule.name in seen:
             yield (*place, "name"), rule.name, f"another rule has this name, {_JOBSET}; rename one"
-        elif rule.name and (len(rule.name) > _LONGEST or not _NAME.fullmatch(rule.name)):
+        elif rule.name and (len(rule.name) > _LONGEST or not re.fullmatch(_NAME, rule.name)):
             message = f"begins with a letter and takes letters, digits, _ , and : alone, {_JOBSET}; rename it"
             yield (*place, "name"), rule.name, message
         seen |= {rule.name} - {""}
@@ -198,7 +198,7 @@ def _gated(policy: FailurePolicy) -> Iterator[_Fault]:
         yield ("failurePolicy", "restartStrategy"), "InPlaceRestart", message
 
 
-def _endless(policy: SuccessPolicy, templates: Sequence[Template], reader: endless.Reader) -> Iterator[Finding]:
+def _endless(policy: SuccessPolicy, templates: Sequence[Template], reader: pod_endings.Reader) -> Iterator[Finding]:
     """Report a replicated job that never ends and that a JobSet waits for, beside one that may end.
 
     Args:
@@ -228,5 +228,5 @@ def _endless(policy: SuccessPolicy, templates: Sequence[Template], reader: endle
             )
 
 
-def _never_ends(template: Template, reader: endless.Reader) -> bool:
+def _never_ends(template: Template, reader: pod_endings.Reader) -> bool:
     return any(reader.never_ends(each.argv) for each in template.pod.containers)

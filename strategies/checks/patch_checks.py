@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding, names, overrides, paths
+from muster.strategies.documents import decoding, names, paths, trainjobs
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.model import (
     Container,
@@ -34,8 +34,8 @@ _OWN_ENV = (*_INITIALIZERS.values(), names.CONTAINER_NODE)
 _VOLUME = "initializer"
 _SCHEMES = {"dataset": ("hf", "s3", "cache"), "model": ("hf", "s3")}
 """What Trainer's own initializers fetch (`pkg/initializers/{dataset,model}/__main__.py`)."""
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _LONGEST, _SHOWN = 253, 60
 
 
@@ -45,7 +45,7 @@ def check(job: Job) -> Iterator[Finding]:
         return
     sources = job.trainjob.spec.initializer
     wanted = {"dataset": sources.dataset, "model": sources.model}
-    every = overrides.entries(job.document)
+    every = trainjobs.entries(job.document)
     if not every and not any(wanted.values()):
         return
     runtime = job.runtime.value if job.runtime.bare is None else decoding.read(job.runtime.bare, Runtime)
@@ -70,14 +70,16 @@ def check(job: Job) -> Iterator[Finding]:
 def _manager(place: str, manager: str) -> Iterator[Finding]:
     """Report a manager that is no domain with a path (`validation.IsDomainPrefixedPath`)."""
     domain, slash, rest = manager.partition("/")
-    fits = len(domain) <= _LONGEST and _SUBDOMAIN.fullmatch(domain) is not None and _PATH.search(rest) is not None
+    fits = (
+        len(domain) <= _LONGEST and re.fullmatch(_SUBDOMAIN, domain) is not None and re.search(_PATH, rest) is not None
+    )
     if not slash or not fits:
         message = "has to be a domain and a path, such as example.org/team, or Trainer refuses the job"
         yield error(f"{place}.manager", manager, message, rule="core/patches")
 
 
 def _patched(
-    entry: overrides.Entry, patched: ReplicatedJob, held: Mapping[str, PodSpec], known: dict[str, _Known], kind: str
+    entry: trainjobs.Entry, patched: ReplicatedJob, held: Mapping[str, PodSpec], known: dict[str, _Known], kind: str
 ) -> Iterator[Finding]:
     """Check one replicated job of a patch; `known` gets what it has, the patches before included."""
     name, place = patched.name, paths.field({}, entry.place)

@@ -21,7 +21,7 @@ from muster.strategies.launches import coordinators, sites, topologies
 
 __all__ = ["check"]
 
-_LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0)(?::\d+)?")
+_LOOPBACK = r"(?:localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0)(?::\d+)?"
 _COUNTING = frozenset({"torch", "mpi", "flux"})
 _FIRST = {"jax": "JAX_COORDINATOR_ADDRESS", "xgboost": "DMLC_TRACKER_URI"}
 
@@ -167,7 +167,7 @@ def _of_jax(job: Job, name: str, text: str, nodes: int) -> Iterator[tuple[Any, s
     elif name == "JAX_PROCESS_ID" and number is not None and nodes > 1:
         message = f"is the same on all {nodes} nodes, and wins over the number that Trainer gives each; remove it"
         yield error, message, "core/plugin"
-    elif name == "JAX_COORDINATOR_ADDRESS" and nodes > 1 and (not text or _LOOPBACK.fullmatch(text)):
+    elif name == "JAX_COORDINATOR_ADDRESS" and nodes > 1 and (not text or re.fullmatch(_LOOPBACK, text)):
         message = "is an address of the pod itself, and wins over Trainer's, so the nodes never meet; remove it"
         yield error, message, "core/plugin"
     count = topologies.read_topology(job).devices.count

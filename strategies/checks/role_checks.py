@@ -2,26 +2,37 @@
 
 Muster only narrows placement. Of what a user wrote, only certain contradictions are reported: the job requires other
 values of the very labels that the platform declares for each node of the role.
+
+Hosts: pods that ask for a host which cannot hold them, so that they wait for ever.
+
+Sources: kubernetes `pkg/scheduler/framework/plugins` nodeports, interpodaffinity and noderesources,
+`pkg/apis/core/v1/defaults.go` defaultHostNetworkPorts; jobset `pkg/webhooks/pod_mutating_webhook.go` (exclusive
+topology); the labels of GPU feature discovery and of AMD's node labeller. How many devices a node has nobody but the
+cluster knows: no host is known with more than 16 GPUs, and more is a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from muster.strategies.checks.node_fits import lets
 from muster.strategies.claims import requests
-from muster.strategies.documents import decoding, names, paths
-from muster.strategies.documents.findings import Finding, error, warning
-from muster.strategies.documents.model import NodeTerm, Selector, Taint, Toleration
+from muster.strategies.documents import decoding, names, paths, quantities
+from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.documents.model import Expression, NodeTerm, PodAffinity, PodSpec, Selector, Taint, Toleration
+from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import assignments
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, list_templates, placed
+from muster.strategies.platform import machines
 from muster.strategies.platform.placements import KNOWN, Node, Role
 from muster.strategies.roles import role_memories
 from muster.strategies.roles.affinities import REQUIRED, is_empty
 from muster.strategies.roles.tolerations import tolerates
 
-__all__ = ["Nodes", "check_roles"]
+__all__ = ["Fault", "Nodes", "check_roles", "faults", "lets"]
+
 
 Nodes = Callable[[Role], Iterable[Node]]
 """Returns the known nodes of a role, none where the cluster cannot be asked."""
@@ -181,3 +192,210 @@ def _by_tolerations(template: Template, role: Role) -> Iterator[Finding]:
                 f"{' or '.join(map(repr, values))}; the role's toleration is added, and the pods run only on its nodes"
             )
             yield warning(template.field("tolerations", index), found.value, message, rule="roles/tolerations")
+
+
+Fault = tuple[Path, Any, str, str, Severity]
+"""Place inside the pod spec, value, message, rule and severity."""
+_RULE = "core/no-node"
+
+_MOST = 16  # GPUs of one host: 16 V100 in a DGX-2, 16 A100 in an a2-megagpu-16g
+_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
+_COUNT = "nvidia.com/gpu.count"
+_LABELLED = {"nvidia.com/gpu.": "nvidia.com/gpu", "amd.com/gpu.": "amd.com/gpu", "beta.amd.com/gpu.": "amd.com/gpu"}
+_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+_JOBSET_NAME, _JOB_NAME = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
+_TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+_WAITS = "so some of them wait for ever"
+_NAMED = 5
+
+
+def faults(job: Job, template: Template) -> Iterator[Fault]:
+    """Yield what keeps the pods of one replicated job from the hosts that they ask for."""
+    selector, terms = template.pod.node_selector, template.pod.affinity.node_affinity.required.node_selector_terms
+    if selector or terms:
+        asked = _asked(template.pod)
+        yield from _by_count(selector, terms, asked.get("nvidia.com/gpu", 0))
+        yield from _by_maker(selector, asked)
+        if asked and selector:
+            yield from _without(selector, asked)
+        if selector and terms:
+            yield from _nowhere(selector, terms)
+    meta = job.runtime.value.metadata if job.kind == "TrainJob" and job.runtime is not None else job.metadata
+    pods = template.job.template.spec.template
+    labels = {_JOBSET_NAME: meta.name, _JOB_NAME: template.job.name, **pods.metadata.labels}
+    annotations = (meta.annotations, pods.metadata.annotations, template.job.template.metadata.annotations)
+    exclusive = any(each.get(_EXCLUSIVE) == names.HOSTNAME_LABEL for each in annotations)
+    host = _host(template.pod, labels, exclusive=exclusive)
+    if host is not None:
+        yield from _on_one_host(template, labels, *host)
+
+
+def _asked(pod: PodSpec) -> dict[str, int]:
+    """Return the GPUs of a pod by their resource."""
+    found: dict[str, int] = {}
+    for container in pod.containers:
+        for name in _GPUS:
+            if name in container.resources.limits:
+                found[name] = found.get(name, 0) + quantities.count(container.resources.limits[name])
+    return found
+
+
+def _by_count(selector: Mapping[str, str], terms: Sequence[NodeTerm], asked: int) -> Iterator[Fault]:
+    """Compare the number of GPUs that a label of the nodes has to be with the number that a pod asks for."""
+    message = f"such a node has fewer than the {asked} GPUs that a pod asks for, so the pods wait for ever; correct one"
+    given = selector.get(_COUNT, "")
+    if given.isascii() and given.isdecimal() and len(given) < 4 and int(given) < asked:
+        yield ("nodeSelector", _COUNT), given, message, _RULE, Severity.WARNING
+    few = [_is_below(term, asked) for term in terms] if 0 < asked <= _MOST else []
+    if few and all(few):
+        yield _TERMS, None, message, _RULE, Severity.WARNING
+
+
+def _is_below(term: NodeTerm, asked: int) -> bool:
+    """Whether a term allows no node of as many GPUs as are asked for."""
+    about = [each for each in term.match_expressions if each.key == _COUNT]
+    return bool(about) and not any(
+        all(lets(each, str(count)) for each in about) for count in range(asked, 2 * _MOST + 1)
+    )
+
+
+def _by_maker(selector: Mapping[str, str], asked: Mapping[str, int]) -> Iterator[Fault]:
+    """Compare the maker of the GPUs of the nodes with that of the GPUs that a pod asks for."""
+    for key in selector if asked else ():
+        held = next((name for start, name in _LABELLED.items() if key.startswith(start)), None)
+        if held is not None and held not in asked and selector[key] != "false":
+            message = f"a node of this label has {held}, and the pods ask for {' and '.join(asked)}; correct one"
+            yield ("nodeSelector", key), selector[key], message, _RULE, Severity.WARNING
+            return
+
+
+def _without(selector: Mapping[str, str], asked: Mapping[str, int]) -> Iterator[Fault]:
+    """Report nodes that say that they have no GPU, and nodes of Windows, for which there is no plugin of devices."""
+    for key, value, what in _LACKING:
+        if selector.get(key) == value:
+            message = f"such a node has no {' and no '.join(asked)}, so the pods wait for ever; correct it"
+            yield ("nodeSelector", key), value, f"{what}: {message}", _RULE, Severity.WARNING
+    for key in sorted(_TPUS & selector.keys()):
+        message = f"such a node has TPUs and no {' and no '.join(asked)}, so the pods wait for ever; correct one"
+        yield ("nodeSelector", key), selector[key], message, _RULE, Severity.WARNING
+    yield from _by_machine(selector, sum(asked.values()))
+
+
+def _by_machine(selector: Mapping[str, str], asked: int) -> Iterator[Fault]:
+    """Compare the GPUs that a pod asks for with those of the type of machine that it asks for."""
+    for key in machines.TYPES:
+        value = selector.get(key, "")
+        held = machines.gpus(value)
+        if held is not None and held < asked:
+            has = "no GPU" if not held else f"{held} GPU{'s' if held != 1 else ''}"
+            message = f"such a machine has {has}, and a pod asks for {asked}, so the pods wait for ever; correct one"
+            yield ("nodeSelector", key), value, message, _RULE, Severity.WARNING
+
+
+_TPUS = frozenset({"cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"})
+_LACKING = (
+    ("nvidia.com/gpu.present", "false", "a node without GPUs"),
+    ("kubernetes.io/os", "windows", "a node of Windows"),
+    ("beta.kubernetes.io/os", "windows", "a node of Windows"),
+)
+
+
+def _host(pod: PodSpec, labels: Mapping[str, str], *, exclusive: bool) -> tuple[Path, str, bool] | None:
+    """Return where it is written that all pods of a Job share one host, its name, and whether a scheduler decides."""
+    wanted = pod.node_selector.get(names.HOSTNAME_LABEL)
+    if pod.node_name:
+        return ("nodeName",), pod.node_name, False
+    if wanted:
+        return ("nodeSelector", names.HOSTNAME_LABEL), wanted, True
+    if exclusive:
+        return (), _EXCLUSIVE, True
+    if _is_about(pod.affinity.pod_affinity, labels):
+        return ("affinity", "podAffinity"), "podAffinity", True
+    return None
+
+
+def _on_one_host(
+    template: Template, labels: Mapping[str, str], place: Path, host: str, scheduled: bool
+) -> Iterator[Fault]:
+    """Judge pods that have to share one host."""
+    count = template.job.at_once * (1 if host == _EXCLUSIVE else template.job.jobs)
+    if count < 2:
+        return
+    port = _port(template.pod)
+    if port is not None:
+        message = f"{count} pods with the host's port {port} cannot be on one host, {_WAITS}; remove one of the two"
+        yield place, host, message, _RULE, Severity.ERROR
+    elif scheduled and _is_about(template.pod.affinity.pod_anti_affinity, labels):
+        message = f"{count} pods that keep each other from a host cannot be on one, {_WAITS}; remove one of the two"
+        yield place, host, message, _RULE, Severity.ERROR
+    else:
+        devices = sum(_asked(template.pod).values()) * count
+        if devices > _MOST:
+            message = f"the {count} pods ask for {devices} GPUs of one host, {_WAITS}; let them be on several"
+            yield place, host, message, _RULE, Severity.WARNING
+
+
+def _port(pod: PodSpec) -> int | None:
+    """Return a port of the host that each pod takes."""
+    every = (port for container in pod.containers for port in container.ports)
+    taken = (port.container_port if pod.host_network else port.host_port for port in every)
+    return next(filter(None, taken), None)
+
+
+def _is_about(affinity: PodAffinity, labels: Mapping[str, str]) -> bool:
+    """Whether a required affinity or anti-affinity of pods about hosts selects pods of these labels."""
+    return any(
+        term.topology_key == names.HOSTNAME_LABEL and _selects(term.label_selector, labels)
+        for term in affinity.required
+    )
+
+
+def _selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
+    """Whether a selector certainly selects pods of these labels."""
+    return (
+        selector is not None
+        and selector != Selector()
+        and selector.match_labels.items() <= labels.items()
+        and all(each.key in labels and lets(each, labels[each.key]) for each in selector.match_expressions)
+    )
+
+
+def _nowhere(selector: Mapping[str, str], terms: Sequence[NodeTerm]) -> Iterator[Fault]:
+    """Report terms of which none allows what the pod's own selector asks for."""
+    if all(_against(selector, term) for term in terms):
+        about = {each.key for term in terms for each in term.match_expressions}
+        both = itertools.islice((key for key in selector if key in about), _NAMED)
+        asked = ", ".join(f"{key}={selector[key]}" for key in both)
+        message = (
+            f"no node can match any of these terms and the pod's nodeSelector, which asks for {asked}, so the pod "
+            "waits for ever; change one of the two"
+        )
+        yield _TERMS, None, message, _RULE, Severity.ERROR
+
+
+def _against(selector: Mapping[str, str], term: NodeTerm) -> bool:
+    """Whether an expression of a term does not allow the value of a label that the selector asks for."""
+    return any(each.key in selector and not lets(each, selector[each.key]) for each in term.match_expressions)
+
+
+def lets(expression: Expression, value: str) -> bool:
+    """Whether an expression about a label (`matchExpressions`) allows this value; an unknown operator does."""
+    judge = _OPERATORS.get(expression.operator)
+    return judge is None or judge(value, expression.values)
+
+
+def _is_beyond(value: str, bounds: Sequence[str], sign: int) -> bool:
+    try:
+        return bool(bounds) and sign * int(value) > sign * int(bounds[0])
+    except ValueError:
+        return False
+
+
+_OPERATORS: Mapping[str, Callable[[str, Sequence[str]], bool]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda _value, _values: True,
+    "DoesNotExist": lambda _value, _values: False,
+    "Gt": lambda value, values: _is_beyond(value, values, 1),
+    "Lt": lambda value, values: _is_beyond(value, values, -1),
+}

@@ -12,18 +12,22 @@ torchrun makes a folder in the temporary directory before it starts anything, un
 first that can be written of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the working directory (CPython `tempfile`).
 `accelerate launch` of several processes is a torchrun (accelerate `commands/launch.py`). vLLM asks for the
 temporary directory whatever VLLM_RPC_BASE_PATH says (vllm `envs.py`).
+
+Images: references that no container runtime can read, so that the kubelet never starts the container. The API server
+takes any text, and the kubelet then waits with InvalidImageName. Source: github.com/distribution/reference v0.6.0
+`regexp.go` and `normalize.go` splitDockerDomain, ParseNormalizedNamed.
 """
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from muster.strategies import shell
-from muster.strategies.checks import image_references
-from muster.strategies.documents import mounts
+from muster.strategies.documents import pods
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.model import (
     Container,
@@ -40,7 +44,8 @@ from muster.strategies.documents.quantities import whole
 from muster.strategies.launches import launches, readings
 from muster.strategies.launches.launches import Launch, Launcher
 
-__all__ = ["ROOT", "Fault", "Start", "faults", "is_root"]
+__all__ = ["ROOT", "Fault", "Start", "faults", "is_root", "wrong_image"]
+
 
 Fault = tuple[Path, Any, str, str, Severity]
 """Place inside the container, value, message, rule and severity."""
@@ -53,12 +58,12 @@ _ONE_WORD = (
 _MODE, _EXECUTE, _OTHERS, _GROUP = 0o644, 0o111, 0o004, 0o040
 _LONGEST, _LONGEST_WORD = 4_096, 200  # characters of a path, a first word
 _MOST, _MOST_FILES = 256, 64  # words
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*="
 _BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "umask", "pushd", "eval", "exec", "trap"})
 _PREPARING = frozenset({"pip", "pip3", "apt-get", "apt", "mkdir", "huggingface-cli", "hf", "nvidia-smi"})
 _OPERATORS = frozenset({"&&", "||", "2>&1"})
 """Words that are no value of a flag; `|` or `;` may be one."""
-_DASHES = re.compile(r"[\u2010-\u2015\u2212][-\u2010-\u2015\w]")
+_DASHES = r"[\u2010-\u2015\u2212][-\u2010-\u2015\w]"
 """A word that begins with a dash of a text editor where a flag begins with a hyphen."""
 _OF_ROOT = frozenset({"pytorch/pytorch", "nvidia/cuda", "nvcr.io/nvidia/pytorch", "nvcr.io/nvidia/cuda"})
 _FOLDERS = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108  # compared with mounts, never written
@@ -96,8 +101,8 @@ class Start(NamedTuple):
     def volume(self, path: str) -> Volume:
         """Return the volume that holds a path; one without a source where none does."""
         is_path = path.startswith("/") and len(path) <= _LONGEST
-        mount = mounts.holding(path, self.container.volume_mounts) if is_path else None
-        return Volume() if mount is None else mounts.volume(mount, self.pod.volumes)
+        mount = pods.holding(path, self.container.volume_mounts) if is_path else None
+        return Volume() if mount is None else pods.volume(mount, self.pod.volumes)
 
 
 def faults(start: Start) -> Iterator[Fault]:
@@ -105,7 +110,7 @@ def faults(start: Start) -> Iterator[Fault]:
     container = start.container
     secured = start.context != SecurityContext()
     folder, image = container.working_dir, start.own.image or container.image
-    wrong = image_references.wrong(image) if image == image.strip() else ""
+    wrong = wrong_image(image) if image == image.strip() else ""
     if wrong:
         yield ("image",), image, f"the kubelet never starts this container: {wrong}", "core/image", Severity.ERROR
     if folder and not folder.startswith("/"):  # OCI runtime-spec config.md, process.cwd
@@ -164,7 +169,7 @@ _Word = tuple[int, str, str, bool]
 def _words_of(argv: Sequence[str], start: Start) -> Iterator[_Word]:
     first = argv[0]
     name = launches.program(first)
-    if _ASSIGNMENT.match(first) or first in _BUILTINS:
+    if re.match(_ASSIGNMENT, first) or first in _BUILTINS:
         what = "is a command of a shell" if first in _BUILTINS else "sets a variable as a shell would"
         message = f"{what}, and a container starts its program without one; write [bash, -c, TEXT]"
         yield 0, message, "core/no-shell", True
@@ -177,7 +182,7 @@ def _words_of(argv: Sequence[str], start: Start) -> Iterator[_Word]:
         yield 0, message, "core/not-executable", True
     if not "".join(argv).isascii():
         message = "begins with a long dash, so no program takes it for a flag; write a hyphen (-)"
-        dashed = (index for index, word in enumerate(argv[:_MOST]) if _DASHES.match(word))
+        dashed = (index for index, word in enumerate(argv[:_MOST]) if re.match(_DASHES, word))
         yield from ((index, message, "core/dash", False) for index in [*dashed][:1])
     if start.container.volume_mounts and name in launches.SHELLS:
         yield from _changed(argv, start)
@@ -260,7 +265,7 @@ def _read_only(start: Start, argv: Sequence[str]) -> str:
     if any(each is None or "$" in each for each in named) or logs == "/dev/null":
         return ""
     folder = container.working_dir
-    writable = [each for each in container.volume_mounts if not mounts.why_fixed(each, start.pod.volumes)]
+    writable = [each for each in container.volume_mounts if not pods.why_fixed(each, start.pod.volumes)]
     folders = [*filter(None, named[1:]), *_FOLDERS, *([folder] if folder else [])]
     if logs:
         folders = [posixpath.join(folder, logs)]
@@ -293,5 +298,52 @@ def _variable(launch: Launch, env: Sequence[EnvVar], name: str) -> str | None:
 
 def _may_write(folder: str, container: Container, writable: Sequence[VolumeMount]) -> bool:
     """Whether a folder is on a volume that can be written; one that is relative to the image's may be."""
-    found = mounts.holding(posixpath.normpath(folder), container.volume_mounts)
+    found = pods.holding(posixpath.normpath(folder), container.volume_mounts)
     return not folder.startswith("/") or any(found is each for each in writable)
+
+
+_LONGEST_IMAGE = 255  # characters of a repository with its domain
+_LONGEST_REFERENCE = 600
+_PLACEHOLDER = frozenset("${}()<>%")
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+_DIGEST = r"[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,}"
+_IMAGE_DOMAIN = r"[A-Za-z0-9.-]+(?::[0-9]+)?|\[[0-9a-fA-F:]+\](?::[0-9]+)?"
+
+
+@functools.lru_cache(maxsize=256)  # jobs name the same few images
+def wrong_image(reference: str) -> str:
+    """Return what is wrong with the reference of an image, "" for nothing or for an empty one."""
+    if not reference or len(reference) > _LONGEST_REFERENCE:
+        return ""
+    if not _PLACEHOLDER.isdisjoint(reference):
+        return "Kubernetes does not fill in placeholders; write the name of an image"
+    if "://" in reference:
+        return "an image is named without a scheme; remove what stands up to ://"
+    rest, at, digest = reference.partition("@")
+    path, tag = _tagged(rest)
+    if at and not re.fullmatch(_DIGEST, digest):
+        return "what follows the @ is not a digest; write sha256: and 64 hexadecimal digits"
+    if tag is not None and not re.fullmatch(_TAG, tag):
+        return "what follows the last : is not a tag; use letters, digits, _ . and -"
+    return _wrong_name(path)
+
+
+def _wrong_name(path: str) -> str:
+    """Judge the name of an image with its registry, without tag and digest."""
+    first, slash, others = path.partition("/")
+    if slash and (first == "localhost" or "." in first or ":" in first or first.lower() != first):
+        if not re.fullmatch(_IMAGE_DOMAIN, first):
+            return "what stands before the first / is not the address of a registry"
+        path = others
+    if path.lower() != path:
+        return "the name of a repository has capital letters; write it in small letters"
+    if len(path) > _LONGEST_IMAGE or not all(re.fullmatch(_COMPONENT, each) for each in path.split("/")):
+        return "the name of a repository may have only small letters, digits and single separators . _ - /"
+    return ""
+
+
+def _tagged(text: str) -> tuple[str, str | None]:
+    """Divide a reference without its digest into name and tag; the port of a registry is followed by a /."""
+    name, colon, tag = text.rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (text, None)

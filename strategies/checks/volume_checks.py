@@ -4,26 +4,34 @@ Source: jobset `pkg/controllers/volume_claim_policy.go` (`volumeClaimPolicies`):
 mount a volume of its name; kubernetes `pkg/volume/emptydir/empty_dir.go`.
 Kubernetes "Persistent Volumes", access modes: ReadWriteOnce allows one node, ReadWriteOncePod one pod. Of a claim that
 the pod names itself, only the commands on files know the modes (`named`); ephemeral volumes are one for each pod.
+
+Checkpoints: a setting that lets a process of each node write the same files, where the nodes share the folder.
+
+transformers saves on the first process of each node with `save_on_each_node` (5.23 `training_args.py` should_save:
+"should not be activated when the different nodes use the same storage"); the scripts of TRL, ms-swift and LLaMA-Factory
+take the same arguments. DeepSpeed does so with `checkpoint.use_node_local_storage` (`runtime/engine.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import names, paths, quantities
+from muster.strategies.documents import names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, warning
-from muster.strategies.documents.model import ClaimTemplate, EmptyDir, JobSetSpec
+from muster.strategies.documents.model import ClaimTemplate, EmptyDir, JobSetSpec, PodSpec, Storage, Volume
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.jobs.templates import Template, find_spec, is_of_job, placed
-from muster.strategies.launches import topologies
+from muster.strategies.jobs.templates import Template, find_spec, find_template, is_of_job, placed
+from muster.strategies.launches import sites, topologies
 
-__all__ = ["check", "count", "named", "together"]
+__all__ = ["RULE", "check", "check_outputs", "count", "named", "settings_of", "together", "why"]
+
 
 _MANY = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 _ONE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
@@ -226,3 +234,65 @@ def _told(job: Job, finding: Finding) -> Finding:
         message = f"{finding.message} ({job.runtime.kind} {finding.field})"  # kubectl truncates warnings at their end
         return dataclasses.replace(finding, field="spec.trainer.numNodes", value=nodes, message=message)
     return placed(job, finding)
+
+
+RULE = "core/shared-output"
+_FLAG, _FOLDER, _DEFAULT = "save_on_each_node", "output_dir", "trainer_output"
+_LONGEST = 4_096  # characters of a path, as Linux takes them
+_FALSE = frozenset({"false", "no", "n", "f", "0", "off", "none", ""})
+
+
+def check_outputs(job: Job) -> Iterator[Finding]:
+    """Report the flag on a launch of several nodes whose output folder is on a volume that they share."""
+    if job.owner is not None or job.container is None or topologies.pods_of(job) < 2:
+        return
+    site = sites.find_site(job)
+    for launch in site.reading.launches if site is not None else ():
+        settings = settings_of(launch.rest)
+        message = why(job, settings) if _FLAG in settings else ""
+        if message and site is not None:
+            yield warning(site.locate_option(launch, _FLAG), f"--{_FLAG}", message, rule=RULE)
+
+
+def settings_of(words: Sequence[str]) -> Mapping[str, str]:
+    """Return what flags say of where and by whom is saved; later ones win, and a flag without a value is true."""
+    found: dict[str, str] = {}
+    for index, word in enumerate(words):
+        name, equals, value = word.removeprefix("--").partition("=")
+        name = name.replace("-", "_")
+        if word.startswith("--") and name in (_FLAG, _FOLDER):
+            behind = words[index + 1] if index + 1 < len(words) else ""
+            found[name] = value if equals else "true" if not behind or behind.startswith("--") else behind
+    return found
+
+
+def why(job: Job, settings: Mapping[str, Any]) -> str:
+    """Return why nodes overwrite each other's files, as a sentence; "" where they do not, or it is not known.
+
+    Args:
+        job: the job; its container launches the training.
+        settings: `save_on_each_node` and `output_dir`, as flags or as members of a file of settings.
+    """
+    place, nodes = job.container, topologies.read_topology(job).nodes
+    folder = settings.get(_FOLDER, _DEFAULT)
+    if place is None or nodes < 2 or str(settings.get(_FLAG)).lower() in _FALSE or not isinstance(folder, str):
+        return ""
+    if "$" in folder or len(folder) > _LONGEST:
+        return ""
+    path = posixpath.normpath(posixpath.join(place.container.working_dir, folder))
+    template = find_template(job, place.job_path)
+    mount = pods.holding(path, place.container.volume_mounts) if path.startswith("/") else None
+    if mount is None or template is None or not pods.is_shared(mount, _volumes(job, template.pod)):
+        return ""
+    return (
+        f"a process of each of the {nodes} nodes writes the same files into the volume at {mount.mount_path}, which "
+        "the nodes share, and the nodes overwrite each other's files; remove it, or save to a volume of each pod"
+    )
+
+
+def _volumes(job: Job, pod: PodSpec) -> Iterable[Volume]:
+    """Yield the volumes of a pod, and those that JobSet makes: one for all pods that mount it."""
+    yield from pod.volumes
+    for policy in job.jobset.volume_claim_policies:
+        for each in policy.templates:
+            yield Volume(name=each.metadata.name, persistent_volume_claim=Storage())

@@ -7,6 +7,6 @@ Each pass makes the plan again from the document, and a document that already ho
 
 from __future__ import annotations
 
-from muster.strategies.claims.additions import enforce
+from muster.strategies.claims.plans import enforce
 
 __all__ = ["enforce"]

@@ -6,25 +6,32 @@ Where a class maps the resource instead, Kubernetes makes an exclusive claim for
 
 A request with an error adds nothing at all, so that a job that passes in mode `warn` never gets half of what it asked
 for.
+
+Additions: a plan is written to a JobSet when it is created.
+
+Only the replaced limit is removed, and that is remembered like every change: Trainer applies the limit again at each
+suspend and resume, and `restores` then removes it again. Everything else is added, has no field owner, and stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 from msgspec import Struct
 
+from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import leftovers, requests
-from muster.strategies.claims.notations import AskedClaim
-from muster.strategies.claims.requests import ClaimRequest
+from muster.strategies.claims.requests import AskedClaim, ClaimRequest
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, Severity, error
 from muster.strategies.documents.model import PodClaim
-from muster.strategies.documents.paths import Path
+from muster.strategies.documents.paths import Absent, Path
 from muster.strategies.jobs.jobs import Job, once, once_for_part
 from muster.strategies.platform.profiles import Profile, template_name
 
-__all__ = ["POD_CLAIM", "ClaimPlan", "Use", "is_queued", "plan_claims", "plan_part", "training"]
+__all__ = ["POD_CLAIM", "ClaimPlan", "Use", "enforce", "is_queued", "plan_claims", "plan_part", "training"]
+
 
 POD_CLAIM = "devices"
 """Name of a profile's entry in the pod's `resourceClaims`."""
@@ -243,3 +250,64 @@ def _clashes(request: ClaimRequest, uses: list[Use], profile: Profile | None) ->
         where = template.locate((*path, names.PROFILE_LABEL))
         message = f"Muster sets this label, to {profile.name}; remove it"
         yield error(where, label, message, rule="claims/profile-label")
+
+
+def enforce(job: Job, changes: Changes, rule: str) -> None:
+    """Give the pods of a JobSet the claims that were asked for.
+
+    The first part of a job does this for all replicated jobs, each other part for its own pods.
+
+    Args:
+        job: a JobSet; a TrainJob cannot hold claims and is left alone.
+        changes: the record of changes.
+        rule: prefix of the rule ids, the framework's name.
+    """
+    if job.kind != "JobSet":
+        return
+    own = training(job) if job.part else None
+    planned = plan_claims(job) if not job.part else [own] if own else []
+    for plan in planned:
+        if plan.uses:
+            _swap(changes, plan, rule)
+            for use in plan.uses:
+                _claim(changes, plan, use, rule)
+            _mark(changes, plan, rule)
+
+
+def _swap(changes: Changes, plan: ClaimPlan, rule: str) -> None:
+    for container, resource in plan.swapped:
+        reason = f"{plan.told} replaces {resource}; with both, the pod would take two devices for each one"
+        for part in ("limits", "requests"):
+            changes.remove((*container, "resources", part, resource), rule=f"{rule}/replaced-resource", reason=reason)
+
+
+def _claim(changes: Changes, plan: ClaimPlan, use: Use, rule: str) -> None:
+    name = use.entry.name
+    path = (*plan.request.template.pod_path, "resourceClaims")
+    _add(changes, path, msgspec.to_builtins(use.entry), f"{rule}/claim", use.reason)
+    for container in use.containers:
+        reason = f"without it the container would not see the devices of claim {name}"
+        _add(changes, (*container, "resources", "claims"), {"name": name}, f"{rule}/claim", reason)
+
+
+def _mark(changes: Changes, plan: ClaimPlan, rule: str) -> None:
+    """Gate the pods of a shared profile, and let the controller find everything that uses the profile."""
+    if plan.profile is None:
+        return
+    template = plan.request.template
+    if plan.is_gated:
+        reason = f"profile {plan.profile.name} lets at most {plan.profile.max_sessions} pods run on one claim; "
+        reason += "Muster's controller removes the gate when the pod has its seat"
+        path = (*template.pod_path, "schedulingGates")
+        _add(changes, path, {"name": names.SEAT_GATE}, f"{rule}/seat", reason)
+    reason = f"by this label Muster's controller sees that profile {plan.profile.name} is in use and keeps its objects"
+    for holder in ((*template.pod_path[:-1], "metadata"), ("metadata",)):
+        path = (*holder, "labels", names.PROFILE_LABEL)
+        if isinstance(changes.get(*path), Absent):
+            changes.set(path, plan.profile.name, rule=f"{rule}/profile-label", reason=reason)
+
+
+def _add(changes: Changes, path: Path, entry: dict[str, str], rule: str, reason: str) -> None:
+    present = changes.get(*path)
+    if not isinstance(present, list) or all(each.get("name") != entry["name"] for each in present):
+        changes.append(path, entry, rule=rule, reason=reason)

@@ -3,6 +3,8 @@
 The API server has checked an admitted object against its CRD only after the mutating webhooks, and nobody has checked a
 file. Null counts as missing, as in Kubernetes. Members that Muster does not read may be anything, and so may the labels
 of a runtime, which is of use all the same.
+
+Members of documents whose shape nobody checked: what has another type than the reader wants counts as missing.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from muster.strategies.documents import model, paths
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
 
-__all__ = ["Decoded", "check", "decode", "read"]
+__all__ = ["Decoded", "check", "convert", "decode", "items", "mapping", "mappings", "member", "read", "sequence"]
 
 _Kind = TypeVar("_Kind")
 _MOST = 50  # each misfit costs one more pass over the document
-_FAULT = re.compile(r"Expected `(\w+)((?: \| \w+)*)`, got `(\w+)`(?: - at `(.*)`)?", re.DOTALL)
-_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_FAULT = r"Expected `(\w+)((?: \| \w+)*)`, got `(\w+)`(?: - at `(.*)`)?"
+_STEP = r"\.(\w+)|\[(\d+|\.\.\.)\]"
 _WORDS = {
     "amount": "a number or a text",
     "str": "a string",
@@ -75,19 +77,27 @@ def read(document: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError:
-        found = _repaired(document, kind, "").value
-        return kind() if found is None else found
+        return convert(document, kind)[0]
+
+
+def convert(document: Mapping[str, Any], kind: type[_Kind]) -> tuple[_Kind, list[Finding]]:
+    """Return an object as a value of any type, and the `misfits` of `decode`."""
+    try:
+        return msgspec.convert(document, kind), []
+    except msgspec.ValidationError:
+        found = _repaired(document, kind, "")
+        return kind() if found.value is None else found.value, found.misfits
 
 
 def _repaired(document: Mapping[str, Any], wanted: type, kind: str) -> Decoded:
     """Decode a document of which some members are null or misfits, without these."""
-    left: Any = _without_nulls(document)
+    left: Any = _without_nulls({"": document}).get("")
     misfits: list[Finding] = []
     for _ in range(_MOST):
         try:
             return Decoded(msgspec.convert(left, wanted), misfits)
         except msgspec.ValidationError as fault:
-            found = _FAULT.fullmatch(str(fault))
+            found = re.fullmatch(_FAULT, str(fault), flags=re.DOTALL)
             if found is None:
                 raise
             expected, told = found[1], found[4] or "$"
@@ -104,7 +114,7 @@ def _place(document: Any, told: str, got: str) -> Path:
     """Return the place that msgspec tells; of a map it tells no member, and the first of the type `got` is meant."""
     path: list[str | int] = []
     node = document
-    for member, index in _STEP.findall(told):
+    for member, index in re.findall(_STEP, told):
         step = member or index
         if step == "...":
             step = next(key for key, value in node.items() if _TYPES[type(value)] == got)
@@ -149,3 +159,31 @@ def _without(node: Any, path: Path, empty: Any, *, drops: bool) -> Any:
     else:
         copy[path[0]] = empty
     return copy
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object; an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> list[Any]:
+    """Return a list; an empty one in place of anything else."""
+    return value if isinstance(value, list) else []
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of a list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def member(document: Any, *names: str) -> Mapping[str, Any]:
+    """Return the object inside others; an empty one where it, or one around it, is missing or something else."""
+    found = document
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def items(document: Any, name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list of an object."""
+    return mappings(document.get(name)) if isinstance(document, dict) else []

@@ -11,8 +11,8 @@ import re
 
 __all__ = ["is_key", "is_object", "is_value"]
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_PREFIX = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
 _LONGEST, _LONGEST_PREFIX = 63, 253
 _REMEMBERED = 512  # jobs write the same few labels
 
@@ -34,17 +34,17 @@ def is_object(name: str) -> bool:
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _judged_object(name: str) -> bool:
-    return _PREFIX.fullmatch(name) is not None
+    return re.fullmatch(_PREFIX, name) is not None
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _judged_key(text: str) -> bool:
     prefix, slash, name = text.rpartition("/")
-    if slash and not (len(prefix) <= _LONGEST_PREFIX and _PREFIX.fullmatch(prefix)):
+    if slash and not (len(prefix) <= _LONGEST_PREFIX and re.fullmatch(_PREFIX, prefix)):
         return False
-    return len(name) <= _LONGEST and _NAME.fullmatch(name) is not None
+    return len(name) <= _LONGEST and re.fullmatch(_NAME, name) is not None
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _judged_value(text: str) -> bool:
-    return not text or _NAME.fullmatch(text) is not None
+    return not text or re.fullmatch(_NAME, text) is not None

@@ -108,6 +108,7 @@ __all__ = [
     "Trainer",
     "Volume",
     "VolumeClaimPolicy",
+    "VolumeDevice",
     "VolumeMount",
 ]
 
@@ -155,6 +156,7 @@ class KeyRef(_Object, frozen=True):
     """`valueFrom.configMapKeyRef` and `valueFrom.secretKeyRef`."""
 
     name: str = ""
+    key: str = ""
     optional: bool = False
 
 
@@ -262,6 +264,13 @@ class VolumeMount(_Object, frozen=True):
     sub_path_expr: str = ""
 
 
+class VolumeDevice(_Object, frozen=True):
+    """`volumeDevices[]`."""
+
+    name: str = ""
+    device_path: str = ""
+
+
 class ProbedPort(_Object, frozen=True):
     """`tcpSocket` or `httpGet` of a probe; a port is a number, or the name of one of the container."""
 
@@ -293,6 +302,7 @@ class Container(_Object, frozen=True):
     restart_policy: str = ""
     security_context: SecurityContext = SecurityContext()
     volume_mounts: tuple[VolumeMount, ...] = ()
+    volume_devices: tuple[VolumeDevice, ...] = ()
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
     startup_probe: Probe | None = None
@@ -411,6 +421,8 @@ class Affinity(_Object, frozen=True):
 class KeyToPath(_Object, frozen=True):
     """One file of a volume, `items[]`."""
 
+    key: str = ""
+    path: str = ""
     mode: int | None = None
 
 
@@ -506,6 +518,7 @@ class PodSpec(_Object, frozen=True):
     share_process_namespace: bool = False
     dns_policy: str = ""
     dns_config: DNSConfig = DNSConfig()
+    enable_service_links: bool | None = None
     resources: Resources = Resources()
     resource_claims: tuple[PodClaim, ...] = ()
     scheduling_gates: tuple[Named, ...] = ()

@@ -2,20 +2,35 @@
 
 The same code reads a JobSet (`spec`) and the template inside a runtime (`spec.template.spec`): both are a JobSetSpec
 (jobset `api/jobset/v1alpha2/jobset_types.go`).
+
+Mounts: which volume of a pod holds a path, and whether anything can be written there.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from muster.strategies.documents import decoding, model, names
+from muster.strategies.documents.model import Volume, VolumeMount
 from muster.strategies.documents.paths import Path
 
-__all__ = ["CLAIM_SOURCES", "Place", "place", "places", "trainer"]
+__all__ = [
+    "CLAIM_SOURCES",
+    "Place",
+    "holding",
+    "holds",
+    "is_shared",
+    "place",
+    "places",
+    "trainer",
+    "volume",
+    "why_fixed",
+]
+
 
 Document = Mapping[str, Any]
 CLAIM_SOURCES = {"resourceClaimName": "ResourceClaim", "resourceClaimTemplateName": "ResourceClaimTemplate"}
@@ -42,12 +57,12 @@ class Place(Struct, frozen=True, dict=True):
         """The replicated job."""
         return decoding.read(self.raw_job, model.ReplicatedJob)
 
-    @property
+    @functools.cached_property
     def pod(self) -> model.PodSpec:
         """The pod spec around the container."""
         return self.job.pod
 
-    @property
+    @functools.cached_property
     def container(self) -> model.Container:
         """The container."""
         return self.pod.containers[int(self.path[-1])]
@@ -140,3 +155,43 @@ def _dig(document: Document, *members: str) -> Document:
     for member in members:
         node = node.get(member) or {}
     return node
+
+
+_SHARED = frozenset({"persistentVolumeClaim", "nfs", "cephfs", "glusterfs", "azureFile", "quobyte"})
+_DRIVERS = frozenset({"gcsfuse.csi.storage.gke.io", "file.csi.azure.com", "blob.csi.azure.com", "nfs.csi.k8s.io"})
+_FIXED = frozenset({"configMap", "secret", "projected", "downwardAPI", "image"})
+
+
+def holding(path: str, mounts: Sequence[VolumeMount]) -> VolumeMount | None:
+    """Return the mount with the longest path that holds a path, None where it is in the container's own file system."""
+    found = [each for each in mounts if each.mount_path and holds(each.mount_path, path)]
+    return max(found, key=lambda each: len(each.mount_path), default=None)
+
+
+def holds(mount: str, path: str) -> bool:
+    """Whether a path is a folder or in it."""
+    return path == mount.rstrip("/") or path.startswith(f"{mount.rstrip('/')}/")
+
+
+def volume(mount: VolumeMount, volumes: Iterable[Volume]) -> Volume:
+    """Return the volume of a mount; one without a source where the pod has none of this name."""
+    return next((each for each in volumes if each.name == mount.name), Volume())
+
+
+def is_shared(mount: VolumeMount, volumes: Iterable[Volume]) -> bool:
+    """Whether all pods with a mount see the same files there; a path that differs from pod to pod is not shared."""
+    found = volume(mount, volumes)
+    known = found.csi is not None and found.csi.driver in _DRIVERS
+    return "$(" not in mount.sub_path_expr and (known or not _SHARED.isdisjoint(found.sources))
+
+
+def why_fixed(mount: VolumeMount, volumes: Iterable[Volume]) -> str:
+    """Return why nothing can be written into a volume, "" where something may be."""
+    if mount.read_only:
+        return "is mounted read-only"
+    for kind, source in volume(mount, volumes).sources.items():
+        if kind in _FIXED:
+            return f"is of kind {kind}, which is always read-only"
+        if getattr(source, "read_only", False):
+            return "is read-only"
+    return ""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from muster.strategies.documents import loose, model, names
+from muster.strategies.documents import decoding, model, names
 
 __all__ = ["of_job", "read"]
 
@@ -49,5 +49,5 @@ def _named(claims: str | None) -> Iterator[str]:
         entries: Any = json.loads(claims)
     except (ValueError, RecursionError):
         return
-    for entry in loose.mappings(entries):
-        yield from (each for each in loose.sequence(entry.get(_NAMES)) if isinstance(each, str))
+    for entry in decoding.mappings(entries):
+        yield from (each for each in decoding.sequence(entry.get(_NAMES)) if isinstance(each, str))

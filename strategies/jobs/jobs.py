@@ -2,35 +2,98 @@
 
 A `Job` is all that a strategy may read. It holds no client and does no I/O; a strategy does not know what fills it (the
 server's caches, files for the CLI, a test).
+
+Memories: what is found out about a job is found once for each state of its document.
+
+A decision asks for the container, the launch and the topology of a job some hundred times. `once` is for what a view of
+a job tells, `once_for_all` for what is the same in all its views, and `once_for_part` for what one part alone decides,
+which the changes of the other parts leave as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct, field, structs
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import decoding, model, pods, trainjobs
 from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.jobs import askings, parts, programs
-from muster.strategies.jobs.memories import once, once_for_all, once_for_part
+from muster.strategies.jobs import askings, containers, parts
 from muster.strategies.jobs.parts import Parts
 from muster.strategies.platform.placements import Role
 from muster.strategies.platform.supplies import NOTHING, Supply
 from muster.strategies.trainer import resources, runtime_patches
 
-__all__ = [
-    "MOST_TOGETHER",
-    "Job",
-    "Kind",
-    "Rendezvous",
-    "Settings",
-    "once",
-    "once_for_all",
-    "once_for_part",
-]
+__all__ = ["MOST_TOGETHER", "Job", "Kind", "Rendezvous", "Settings", "once", "once_for_all", "once_for_part"]
+
+
+class _Subject(Protocol):
+    """A job, or the view of one of its parts: the part, and the changes, whose `known` each change empties."""
+
+    @property
+    def changes(self) -> Changes: ...
+
+    @property
+    def part(self) -> int: ...
+
+    @property
+    def state(self) -> tuple[int, int]: ...
+
+    @property
+    def memory(self) -> dict[Any, tuple[Any, ...]]: ...
+
+
+_Job = TypeVar("_Job", bound=_Subject)
+_Found = TypeVar("_Found")
+_More = TypeVarTuple("_More")
+
+
+def once(find: Callable[[_Job], _Found]) -> Callable[[_Job], _Found]:
+    """Compute once for each state of a job; what is returned depends on the job alone, and nobody may change it."""
+
+    @functools.wraps(find)
+    def look(job: _Job) -> Any:
+        try:
+            return job.changes.known[find, job.part]
+        except KeyError:
+            pass
+        found = job.changes.known[find, job.part] = find(job)
+        return found
+
+    return look
+
+
+def once_for_all(find: Callable[[_Job], _Found]) -> Callable[[_Job], _Found]:
+    """Do the same for what is the same for all parts of a job."""
+
+    @functools.wraps(find)
+    def look(job: _Job) -> Any:
+        try:
+            return job.changes.known[find]
+        except KeyError:
+            pass
+        found = job.changes.known[find] = find(job)
+        return found
+
+    return look
+
+
+def once_for_part(find: Callable[[_Job, *_More], _Found]) -> Callable[[_Job, *_More], _Found]:
+    """Compute once for each state of a part; what is returned depends on the part and the further values alone."""
+
+    @functools.wraps(find)
+    def look(job: _Job, *more: *_More) -> Any:
+        key, state = (find, job.part, more), job.state
+        kept = job.memory.get(key)
+        if kept is None or kept[0] != state:
+            kept = job.memory[key] = (state, find(job, *more))
+        return kept[1]
+
+    return look
+
 
 MOST_TOGETHER = 32
 """Replicated jobs whose ranks meet that Muster changes and checks; what is found about each depends on all others."""
@@ -79,7 +142,7 @@ class Job(Struct, frozen=True, eq=False):
     supply: Supply = NOTHING
     roles: Mapping[str, Role] = field(default_factory=dict)
     runtime_open: bool = False
-    identify: programs.Identify = programs.unknown
+    identify: containers.Identify = containers.unknown
     part: int = 0
     memory: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
 

@@ -17,11 +17,11 @@ from msgspec import Struct
 from muster.strategies.documents import decoding, model, names, paths
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import askings, containers
-from muster.strategies.jobs.programs import Identify, Kind, Program
+from muster.strategies.jobs.containers import Identify, Kind, Program
 
 __all__ = ["Parts", "beside", "find", "is_apart"]
 
-_WORD = re.compile(r"[a-z]+")
+_WORD = r"[a-z]+"
 _HEADS = frozenset({"leader", "master", "chief", "head", "primary", "coordinator"})
 _BODIES = frozenset(
     {
@@ -80,7 +80,7 @@ class _Candidate(Struct, frozen=True):
 
     @property
     def words(self) -> frozenset[str]:
-        return frozenset(_WORD.findall(self.name))
+        return frozenset(re.findall(_WORD, self.name))
 
     @property
     def _container(self) -> model.Container:
@@ -116,7 +116,7 @@ class _Candidate(Struct, frozen=True):
 
 def is_apart(name: str) -> bool:
     """Whether a name is that of a part that does not train: an evaluator, a server, a store."""
-    words = frozenset(_WORD.findall(name))
+    words = frozenset(re.findall(_WORD, name))
     return bool(words & _APART) and not words & _TRAINERS
 
 

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding, loose, model, names, paths
+from muster.strategies.documents import decoding, model, names, paths
 from muster.strategies.documents.findings import Finding, quoted
 from muster.strategies.documents.paths import Absent, Path
 from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.jobs import containers, programs
+from muster.strategies.jobs import containers
 from muster.strategies.jobs.jobs import Job, once_for_all
 from muster.strategies.trainer import resources, runtime_patches
 
@@ -41,7 +41,7 @@ class Template(Struct, frozen=True, dict=True):
     document: Mapping[str, Any]
     raw: Mapping[str, Any]
     path: Path
-    identify: programs.Identify = programs.unknown
+    identify: containers.Identify = containers.unknown
     trainjob: Mapping[str, Any] | None = None
     runtime: Runtime | None = None
 
@@ -55,7 +55,7 @@ class Template(Struct, frozen=True, dict=True):
         """The replicated job."""
         return decoding.read(self.raw, model.ReplicatedJob)
 
-    @property
+    @functools.cached_property
     def pod(self) -> model.PodSpec:
         """Its pod spec, empty when it is missing."""
         return self.job.pod
@@ -63,7 +63,7 @@ class Template(Struct, frozen=True, dict=True):
     @functools.cached_property
     def raw_spec(self) -> Mapping[str, Any]:
         """Its pod spec as the document holds it."""
-        return loose.member(self.raw, *_POD, "spec")
+        return decoding.member(self.raw, *_POD, "spec")
 
     @property
     def is_initializer(self) -> bool:
@@ -124,7 +124,7 @@ class Template(Struct, frozen=True, dict=True):
 def list_templates(job: Job) -> Sequence[Template]:
     """Return the replicated jobs of a JobSet, or those that the JobSet of a TrainJob will have."""
     document, path = find_spec(job)
-    every = enumerate(loose.member(document, *path).get("replicatedJobs") or ())
+    every = enumerate(decoding.member(document, *path).get("replicatedJobs") or ())
     if job.kind == "JobSet":
         return [Template(document, each, (*path, "replicatedJobs", n), job.identify) for n, each in every]
     runtime = job.runtime

@@ -30,10 +30,10 @@ __all__ = ["AccelerateWorld", "read_accelerate", "read_trl"]
 _MODES = ("multi_gpu", "cpu", "tpu", "use_deepspeed", "use_fsdp")
 _SPANNING = ("multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm")
 _OF_TYPES = {"FSDP": "use_fsdp", "DEEPSPEED": "use_deepspeed", "MEGATRON_LM": "use_megatron_lm", "XLA": "tpu"}
-_VARIABLE = re.compile(r"\$\((\w+)\)|\$\{(\w+)\}|\$(\w+)")
+_VARIABLE = r"\$\((\w+)\)|\$\{(\w+)\}|\$(\w+)"
 _WHOLE = ("num_processes", "num_machines", "machine_rank", "main_process_port")
-_INTEGER = re.compile(r"\s*[+-]?\d+(_\d+)*\s*")
-_LOOPBACK = re.compile(r"localhost(\.localdomain)?|127\.\d+\.\d+\.\d+|::1|\[::1\]|0\.0\.0\.0")
+_INTEGER = r"\s*[+-]?\d+(_\d+)*\s*"
+_LOOPBACK = r"localhost(\.localdomain)?|127\.\d+\.\d+\.\d+|::1|\[::1\]|0\.0\.0\.0"
 _LONG = 10
 _SAID = ("num_machines", "num_processes", "machine_rank", "distributed_type", "deepspeed_config")
 """What a configuration packaged in TRL says about processes."""
@@ -277,7 +277,7 @@ class _Case:
         written = self.text("main_process_ip")
         if not written and not self.file:
             return "--main_process_ip is missing, so the nodes cannot meet; add --main_process_ip $(PET_MASTER_ADDR)"
-        if _LOOPBACK.fullmatch(written):
+        if re.fullmatch(_LOOPBACK, written):
             own = f"--main_process_ip {written} is each node's own address, so the nodes cannot meet"
             return f"{own}; set --main_process_ip $(PET_MASTER_ADDR)"
         return ""
@@ -305,7 +305,7 @@ class _Case:
         if written is None:
             return ""
         known = {"PET_NNODES": str(self.nodes), **self.env}
-        return _VARIABLE.sub(lambda found: known.get(next(filter(None, found.groups()))) or found[0], str(written))
+        return re.sub(_VARIABLE, lambda found: known.get(next(filter(None, found.groups()))) or found[0], str(written))
 
     def number(self, name: str) -> int | None:
         """Return an option's number, None where it is absent or cannot be read; a very long one counts as 10^9."""
@@ -327,4 +327,4 @@ def _visible(env: Mapping[str, str | None], devices: int) -> int | None:
 
 def _readable(written: str) -> bool:
     """Return whether argparse would take this as a whole number, or may once its variables are replaced."""
-    return not written or "$" in written or "`" in written or _INTEGER.fullmatch(written) is not None
+    return not written or "$" in written or "`" in written or re.fullmatch(_INTEGER, written) is not None

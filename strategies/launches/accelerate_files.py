@@ -23,7 +23,7 @@ DEFAULT_PLACE = "huggingface/accelerate/default_config.yaml"
 """The end of the path of the file that accelerate reads where none is named."""
 CONFIGS = ("config_file", "accelerate_config")
 """Options that name such a file."""
-_ENTRY = re.compile(r"([A-Za-z_]\w*):(?:\s+(\S.*))?")
+_ENTRY = r"([A-Za-z_]\w*):(?:\s+(\S.*))?"
 _OTHER_FORMS = tuple("[{|>&*!@`%")
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL", "[]", "{}"})
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -74,7 +74,7 @@ def _of_lines(text: str) -> dict[str, Any] | None:
         written = line.strip()
         if not written or written.startswith("#") or (written == "---" and not found):
             continue
-        entry = _ENTRY.fullmatch(written)
+        entry = re.fullmatch(_ENTRY, written)
         indent = len(line) - len(line.lstrip(" "))
         value = (entry[2] or "") if entry is not None else ""
         if entry is None or (value not in _NOTHING and value.startswith(_OTHER_FORMS)) or "\t" in line[: indent + 1]:

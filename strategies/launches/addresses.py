@@ -73,7 +73,7 @@ _ARGUMENTS = frozenset({"dist_url", "init_method", "dist_init_method", "master_a
 """Arguments of scripts that become the `init_method` of torch.distributed, by their usual names."""
 _OUTSIDE = ("etcd", "etcd-v2")
 _WITHOUT_STORES = (Launcher.FABRIC, Launcher.COMPOSER, Launcher.DEEPSPEED, Launcher.PYTHON)
-_POD = re.compile(r".+-(\d{1,6})-(\d{1,6})")
+_POD = r".+-(\d{1,6})-(\d{1,6})"
 _COORDINATOR = "jobset.sigs.k8s.io/coordinator"
 _NETWORKS = "k8s.v1.cni.cncf.io/networks"
 _MOST = 64
@@ -168,7 +168,7 @@ def check(seen: Seen, launch: Launch) -> Iterator[Finding]:
     place = find(seen, launch)
     address, sure = place.address, launch.certain or launch.launcher is Launcher.PYTHON
     if address is not None:
-        if not (counted and "PET_" not in address.shown and LOOPBACK.fullmatch(address.text)):
+        if not (counted and "PET_" not in address.shown and re.fullmatch(LOOPBACK, address.text)):
             yield from judge(seen, address, place.kind, sure=sure, conf=launch.values.get("rdzv_conf", ""))
         host, _, number = address.text.partition(":")
         report = error if sure else warning
@@ -229,7 +229,7 @@ def judge(seen: Seen, written: Written, kind: str, *, sure: bool, conf: str = ""
     text = written.text.strip()
     if not text or "store_type=file" in conf:
         return
-    if LOOPBACK.fullmatch(text):
+    if re.fullmatch(LOOPBACK, text):
         message = (
             f"is an address of the pod itself, so each of the {seen.nodes} nodes would wait for the others in its own "
             "pod; use the address of pod 0, $(MASTER_ADDR)"
@@ -255,7 +255,7 @@ def host_of(text: str) -> str:
 
 def _unseen(seen: Seen, written: Written, text: str, report: _Report) -> Iterator[Finding]:
     """Judge an address of which a part is known only in the pod."""
-    named = REFERENCE.findall(text)
+    named = re.findall(REFERENCE, text)
     if names.PET_MASTER_ADDR in named and seen.job.kind == "TrainJob" and not coordinators.is_trainers(seen.job):
         message = (
             "Trainer sets PET_MASTER_ADDR to the address of a replicated job called node, without the subdomain of "
@@ -278,7 +278,7 @@ def _host(seen: Seen, written: Written, host: str, kind: str, *, hosted: bool) -
         yield _fixed(seen, written, host, hosted=hosted)
         return
     label, _, rest = host.rstrip(".").partition(".")
-    if coordinator is None and _POD.fullmatch(label) and job.name is None:
+    if coordinator is None and re.fullmatch(_POD, label) and job.name is None:
         message = "is the name of a pod, and the name of the job is generated, so no name of a pod is known; remove it"
         yield warning(written.field, written.shown, message, rule="core/other-coordinator")
     if coordinator is None or coordinator.host == "localhost":
@@ -288,7 +288,7 @@ def _host(seen: Seen, written: Written, host: str, kind: str, *, hosted: bool) -
     if inside and (label == first or (kind == "c10d" and _trains(job, label))):
         if namespace := _other_namespace(job, host):
             yield _in_another(seen, written, namespace)
-    elif _POD.fullmatch(label) and (inside or label.startswith((f"{rest.partition('.')[0]}-", f"{job.name}-"))):
+    elif re.fullmatch(_POD, label) and (inside or label.startswith((f"{rest.partition('.')[0]}-", f"{job.name}-"))):
         is_any = kind == "c10d"
         what = "the name of a pod of this training" if is_any else "the address of pod 0, at which rank 0 listens"
         message = f"is not {what} ({coordinator.host}); remove it, or write that"
@@ -330,7 +330,7 @@ def _fixed(seen: Seen, written: Written, host: str, *, hosted: bool) -> Finding:
 
 def _trains(job: Job, label: str) -> bool:
     """Whether a name is that of a pod of the training."""
-    found = _POD.fullmatch(label)
+    found = re.fullmatch(_POD, label)
     for place in job.world if found is not None else ():
         replicas = 1 if job.kind == "TrainJob" else place.job.jobs
         count = topologies.pods_of(job) if job.kind == "TrainJob" else place.job.at_once

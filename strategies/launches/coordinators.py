@@ -20,7 +20,7 @@ from muster.strategies.launches import topologies
 
 __all__ = ["Coordinator", "find_coordinator", "find_port", "is_elsewhere", "is_trainers", "validate"]
 
-_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LABEL = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _GENERATED_SUFFIX = "xxxxx"
 _POD_SUFFIX = len("-abcde")
 _MAX_LABEL = 63
@@ -112,7 +112,7 @@ def _name_findings(job: Job, nodes: int) -> Iterator[Finding]:
     written = job.name or base
     if not written:
         yield error("metadata.name", None, "a name or generateName is required", rule="core/dns-name")
-    elif not _LABEL.fullmatch(name):
+    elif not re.fullmatch(_LABEL, name):
         message = "cannot be part of a DNS name; use lower case letters, digits and -, starting with a letter"
         yield error(field, written, message, rule="core/dns-name")
     else:

@@ -13,7 +13,6 @@ from muster.strategies.documents import model, names, quantities
 from muster.strategies.documents.findings import Finding, beginning, error, note, warning
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import (
-    launcher_settings,
     launches,
     quotes,
     ranks,
@@ -36,7 +35,7 @@ __all__ = ["check_counts", "compare", "idle"]
 def check_counts(job: Job) -> Iterator[Finding]:
     """Compare every launch of a job that Trainer did not make with the job's pods and devices."""
     if job.kind == "TrainJob" and not (job.runtime is not None and job.runtime.is_torch):
-        return  # Trainer sets no PET_* for such a runtime, see `untold`
+        return  # Trainer sets no PET_* for such a runtime, see `written`
     yield from compare(job)
 
 
@@ -132,7 +131,7 @@ def _refused(job: Job, site: Site, world: World) -> Iterator[Finding]:
         yield report(
             site.locate_option(world.launch, option.lstrip("-")), beginning(option, 80), message, rule="core/option"
         )
-    for option, value, message in launcher_settings.refused(world.launch):
+    for option, value, message in variables.refused_settings(world.launch):
         sure = ours or world.launch.launcher is not Launcher.ACCELERATE  # those of torchrun are the same for years
         report = error if world.launch.certain and sure else warning
         shown = beginning(f"--{option} {value}", 80)
@@ -185,12 +184,12 @@ def _unset(job: Job, site: Site, world: World) -> Iterator[Finding]:
     held: _Held | None = None
     for option in _NUMBERS:
         yield from _literal(site, world, option)
-        for name in _REFERENCE.findall(world.launch.values.get(option, "")):
+        for name in re.findall(_REFERENCE, world.launch.values.get(option, "")):
             if name in known:
                 held = _held(site, world) if held is None else held
                 yield from _unexpanded(site, world, option, name, held) if name in held else ()
                 continue
-            if world.launch.unseen or _OF_SERVICES.search(name):
+            if world.launch.unseen or re.search(_OF_SERVICES, name):
                 continue  # a file that the shell reads may, or a Service of the namespace
             if is_open and name not in _NEVER_SET:
                 continue  # the ConfigMap or the Secret may
@@ -222,7 +221,7 @@ def _unexpanded(site: Site, world: World, option: str, name: str, held: _Held) -
     Muster write is left out (kubernetes `pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables).
     """
     index, value = held[name]
-    for inner in _REFERENCE.findall(value)[:_SHOWN]:
+    for inner in re.findall(_REFERENCE, value)[:_SHOWN]:
         if inner in held and held[inner][0] > index and inner not in names.RESERVED_ENV:
             said = f"{name} is {beginning(value, 80)}, and {inner} stands behind {name} in the list of variables"
             message = f"{said}, so Kubernetes leaves $({inner}) as it is written; put {inner} before it"
@@ -248,7 +247,7 @@ def _word(job: Job, site: Site, world: World) -> Iterator[Finding]:
         return
     for option in () if world.launch.values.keys().isdisjoint(_NUMBERS) else _NUMBERS:
         text = world.launch.values.get(option, "")
-        if not _COUNTED.search(text) or (option in ("nproc_per_node", "devices") and "$((" not in text):
+        if not re.search(_COUNTED, text) or (option in ("nproc_per_node", "devices") and "$((" not in text):
             continue
         count = topologies.read_topology(job).processes
         message = (
@@ -259,13 +258,13 @@ def _word(job: Job, site: Site, world: World) -> Iterator[Finding]:
         yield _severity(world)(place, beginning(shown, 80), message, rule="core/auto")
 
 
-_COUNTED = re.compile(r"\bPET_NPROC_PER_NODE\b")
+_COUNTED = r"\bPET_NPROC_PER_NODE\b"
 
 
 def _literal(site: Site, world: World, option: str) -> Iterator[Finding]:
     """Report `$NAME` where no shell is: the launcher gets it as it stands."""
     value = world.launch.values.get(option, "")
-    found = _OF_SHELLS.search(value) if not world.launch.through else None
+    found = re.search(_OF_SHELLS, value) if not world.launch.through else None
     if found is not None:
         name, whole = beginning(found[1], 60), beginning(found[0], 60)
         message = f"no shell is there to replace {whole}, and Kubernetes replaces only $(NAME); write $({name})"
@@ -273,14 +272,14 @@ def _literal(site: Site, world: World, option: str) -> Iterator[Finding]:
         yield error(place, beginning(shown, 80), message, rule="core/unset-variable")
 
 
-_OF_SHELLS = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
-_REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+_OF_SHELLS = r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?"
+_REFERENCE = r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)"
 _NUMBERS = (
     *("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port", "rdzv_endpoint"),
     *("num_machines", "num_processes", "machine_rank", "main_process_ip", "main_process_port"),
     *("num_nodes", "num_gpus", "devices", "main_address", "nproc", "world_size"),
 )
-_OF_SERVICES = re.compile(r"_SERVICE_(HOST|PORT)(_|$)")
+_OF_SERVICES = r"_SERVICE_(HOST|PORT)(_|$)"
 _ALWAYS_SET = frozenset({"MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX", "HOSTNAME", "RANDOM", "UID", "HOME"})
 """Kubernetes, Muster and shells set these."""
 _NEVER_SET = frozenset(

@@ -15,8 +15,8 @@ from muster.strategies.shell import calculated
 
 __all__ = ["compute", "expand", "resolve", "resolve_own", "take_defaults"]
 
-_REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
-_DEFAULT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?)-([^${}]*)\}")
+_REFERENCE = r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)"
+_DEFAULT = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:?)-([^${}]*)\}"
 _NESTED = 3
 _ALWAYS_SET = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX", "HOSTNAME", "HOME", "PATH", "PWD", "USER", "UID", "RANDOM"}
@@ -34,7 +34,7 @@ def resolve(text: str, env: Mapping[str, str | None]) -> str:
         value = env.get(found[1])
         return found[0] if value is None else value
 
-    return _REFERENCE.sub(known, text) if "$" in text else text
+    return re.sub(_REFERENCE, known, text) if "$" in text else text
 
 
 def resolve_own(text: str, env: Mapping[str, str | None]) -> str:
@@ -44,7 +44,7 @@ def resolve_own(text: str, env: Mapping[str, str | None]) -> str:
         value = None if names.is_written(found[1]) else env.get(found[1])
         return found[0] if value is None else value
 
-    return _REFERENCE.sub(known, text) if "$" in text else text
+    return re.sub(_REFERENCE, known, text) if "$" in text else text
 
 
 def expand(text: str, env: Mapping[str, str | None]) -> str:
@@ -54,7 +54,7 @@ def expand(text: str, env: Mapping[str, str | None]) -> str:
         value = env.get(found[1])
         return f"$( {found[1]} )" if value is None else value
 
-    return _REFERENCE.sub(known, text) if "$" in text else text
+    return re.sub(_REFERENCE, known, text) if "$" in text else text
 
 
 def compute(text: str, env: Mapping[str, str | None]) -> str:
@@ -66,10 +66,10 @@ def compute(text: str, env: Mapping[str, str | None]) -> str:
         value = calculated(found[1], env)
         return found[0] if value is None or value < 0 else str(value)
 
-    return _ARITHMETIC.sub(known, text)
+    return re.sub(_ARITHMETIC, known, text)
 
 
-_ARITHMETIC = re.compile(r"\$\(\(([^()]{1,120})\)\)")
+_ARITHMETIC = r"\$\(\(([^()]{1,120})\)\)"
 
 
 def take_defaults(text: str, env: Mapping[str, str | None]) -> tuple[str, frozenset[str]]:
@@ -95,7 +95,7 @@ def take_defaults(text: str, env: Mapping[str, str | None]) -> tuple[str, frozen
         return str(word)
 
     for _ in range(_NESTED):
-        before, text = text, _DEFAULT.sub(known, text) if "${" in text else text
+        before, text = text, re.sub(_DEFAULT, known, text) if "${" in text else text
         if text == before:
             break
     return text, frozenset(assumed)

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from importlib import resources
+from pathlib import Path
 from typing import Required, TypedDict, cast
 
 from msgspec import Struct, field
@@ -104,13 +104,13 @@ class Launch(Struct, frozen=True):
         return self.launcher is Launcher.TORCHRUN or (self.launcher is Launcher.TUNE and self.head[-1] == "run")
 
 
-_PYTHON = re.compile(r"python[\d.]*t?")
+_PYTHON = r"python[\d.]*t?"
 _PYTHON_VALUES = "WX"
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _TRL_MODULES = frozenset({"trl", "trl.cli", "trl.cli.main"})
 STRICT = "from {} import main, make_parser; main(*make_parser().parse_args_and_config())"
 """What `torchrun -- -c` runs of a script of TRL, which as a module ignores the keys of a file that it does not know."""
-_STRICT = re.compile(re.escape(STRICT).replace(r"\{\}", r"(trl\.scripts\.\w+)"))
+_STRICT = re.escape(STRICT).replace(r"\{\}", r"(trl\.scripts\.\w+)")
 
 
 MAX_WORDS = 2_048
@@ -132,7 +132,7 @@ def _parse(argv: Sequence[str]) -> Launch:
     head, rest, name = tuple(argv[:1]), tuple(argv[1:]), program(argv[0])
     if name in _PROGRAMS:
         return _PROGRAMS[name](head, rest)
-    if _PYTHON.fullmatch(name):
+    if re.fullmatch(_PYTHON, name):
         return _python(argv)
     return Launch(Launcher.SHELL if name in SHELLS else Launcher.OTHER, head, rest=rest)
 
@@ -231,11 +231,12 @@ class _Entry(TypedDict, total=False):
     rules: Mapping[str, bool]
 
 
+_OWN: object = json.loads(Path(__file__).with_name("launchers.json").read_text(encoding="utf-8"))
+
+
 def _table(name: str, package: str = "") -> Table:
     """Return the options of a launcher; `launchers.json` says where those of each are from."""
-    own = resources.files(__package__).joinpath("launchers.json")
-    every = upstream.data(package, "launchers") if package else json.loads(own.read_text(encoding="utf-8"))
-    entry = cast("Mapping[str, _Entry]", every)[name]
+    entry = cast("Mapping[str, _Entry]", upstream.data(package, "launchers") if package else _OWN)[name]
     return table(entry["options"], **entry.get("rules", {}))
 
 
@@ -261,7 +262,7 @@ def _trl(head: _Words, words: _Words) -> Launch:
 def _torchrun(head: _Words, words: _Words) -> Launch:
     """Read `torchrun`; `-c` behind its options is the text that its python runs."""
     launch = _TORCHRUN(head, words)
-    script = _STRICT.fullmatch(launch.rest[0]) if launch.target == "-c" and launch.rest else None
+    script = re.fullmatch(_STRICT, launch.rest[0]) if launch.target == "-c" and launch.rest else None
     return launch if script is None else replace(launch, module=True, target=script[1], rest=launch.rest[1:])
 
 

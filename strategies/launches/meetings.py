@@ -25,7 +25,7 @@ from muster.strategies.launches.written import LOOPBACK, REFERENCE, Seen, Writte
 
 __all__ = ["check_meetings"]
 
-_COPIED = re.compile(r"\$\(\( ?\$?\{?\w{1,60}\}? ?\)\)")
+_COPIED = r"\$\(\( ?\$?\{?\w{1,60}\}? ?\)\)"
 _BACKENDS = ("", "c10d", "static", "etcd", "etcd-v2")
 """What torch registers (2.13 `torch/distributed/elastic/rendezvous/registry.py`); a package may register others."""
 _READ_BY_PROGRAM = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK")
@@ -124,7 +124,7 @@ def _rank(
     if rank is not None and launch.certain and numbered and (low := seen.is_shifted(rank.text)):
         message = f"gives the ranks from {low} on, and the nodes wait for rank 0; use the index itself"
         yield report(rank.field, rank.shown, message, rule="core/fixed-rank")
-    elif rank is not None and "$((" in rank.text and not _COPIED.search(rank.text):
+    elif rank is not None and "$((" in rank.text and not re.search(_COPIED, rank.text):
         message = "is computed in the shell, and Muster cannot see whether each node gets its own rank, from 0 on"
         yield note(rank.field, rank.shown, message, rule="core/unknown-world")
 
@@ -170,7 +170,7 @@ def _number(port: int | str, container: Container) -> int | None:
 def _own_address(seen: Seen, launch: Launch, kind: str, report: Callable[..., Finding]) -> Iterator[Finding]:
     """Report a loopback that the first node gives to the others (torch `elastic/rendezvous/api.py`, build)."""
     own = seen.setting(launch, "local_addr")
-    if own is not None and kind == "c10d" and LOOPBACK.fullmatch(own.text):
+    if own is not None and kind == "c10d" and re.fullmatch(LOOPBACK, own.text):
         message = "is what the first node tells the others as its address, so they never meet; remove it"
         yield report(own.field, own.shown, message, rule="core/loopback")
 
@@ -334,7 +334,7 @@ def _left_as_written(job: Job, site: Site, launch: Launch) -> Iterator[_Left]:
         if of_trainer and name in names.RESERVED_ENV:
             continue  # Trainer writes its own over it
         text = site.values[name] or ""
-        for inner in REFERENCE.findall(text):
+        for inner in re.findall(REFERENCE, text):
             behind = first.get(inner, len(site.env) if of_trainer and inner in _WRITTEN_LATER else -1) > first[name]
             if behind and f"$$({inner})" not in text:
                 where = "is written behind it" if inner not in first else f"stands behind {name} in the list"

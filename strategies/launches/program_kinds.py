@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from muster.strategies.documents import names
-from muster.strategies.jobs.programs import Kind, Program
+from muster.strategies.jobs.containers import Kind, Program
 from muster.strategies.launches import launches, readings
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.readings import Reading

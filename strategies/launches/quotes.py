@@ -16,7 +16,7 @@ __all__ = ["command", "flag", "launch", "program", "variable"]
 _LONGEST = 120  # characters of a quote
 _WORD = 40  # characters of one word
 _WORDS = 3
-_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*|[0-9@*#])", re.ASCII)
+_VARIABLE = r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*|[0-9@*#])"
 
 
 def command(argv: Sequence[str]) -> str | None:
@@ -49,7 +49,7 @@ def flag(word: str) -> str:
 
 def variable(word: str) -> str:
     """Return the first variable in a word of a shell, without what stands for it when it is not set."""
-    match = _VARIABLE.search(word)
+    match = re.search(_VARIABLE, word, flags=re.ASCII)
     return _short(match.group().replace("{", "")) if match else "a word that a command prints"
 
 

@@ -41,7 +41,7 @@ _CONSTANT = frozenset(
     )
 )
 _COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-_KEY = re.compile(r"metadata\.(?:annotations|labels)\['([^']+)'\]")
+_KEY = r"metadata\.(?:annotations|labels)\['([^']+)'\]"
 _GIVEN = (names.PET_NODE_RANK, "NODE_RANK", "RANK")
 _INDEXES = frozenset(
     f"metadata.{kind}['{name}']" for kind in ("annotations", "labels") for name in (_JOB_INDEX, _GLOBAL_INDEX)
@@ -90,7 +90,7 @@ def find_clash(job: Job, path: str) -> str:
     Returns:
         A clause, "" where each node has a rank of its own, or where Muster does not know the field.
     """
-    place, found = job.container, _KEY.fullmatch(path)
+    place, found = job.container, re.fullmatch(_KEY, path)
     if place is None or found is None:
         return ""
     jobs, each = place.job.jobs, place.job.at_once
@@ -119,7 +119,7 @@ def find_start(job: Job, path: str) -> int:
 
     Indexes that count through all replicated jobs begin with those that the training does not use.
     """
-    found = _KEY.fullmatch(path)
+    found = re.fullmatch(_KEY, path)
     if job.kind != "JobSet" or found is None or found[1] not in (_GLOBAL_INDEX, _GROUP_INDEX) or not job.world:
         return 0
     starts = list(_starts(_shapes(job)))

@@ -4,6 +4,8 @@ A strategy rewrites only the bare launch of a site (`Site.launch`). What it says
 
 A plain program of Python that runs beside a launcher prepares something or looks at the result, and is not a launch of
 its own: it is in `Reading.beside`. Where only such programs run, the last one is the launch.
+
+Programs: which of those that a shell runs prepare a training, and which launch it.
 """
 
 from __future__ import annotations
@@ -18,21 +20,30 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.strategies import shell
-from muster.strategies.launches import launches, quotes, spawns, wrappers
-from muster.strategies.launches.accelerate_files import DEFAULT_PLACE
-from muster.strategies.launches.launched_programs import is_preparation, is_training, runs_nothing
-from muster.strategies.launches.launches import SHELLS, Launch, Launcher
+from muster.strategies.launches import accelerate_files, launches, quotes, spawns, wrappers
+from muster.strategies.launches.launches import SHELLS, Launch, Launcher, program
 from muster.strategies.launches.options import split, table
-from muster.strategies.shell import BEHIND, Allowance, Choice, Command, Invocation, Loose, Loss, Scope, invoked
+from muster.strategies.shell import (
+    BEHIND,
+    PROGRAMS,
+    Allowance,
+    Choice,
+    Command,
+    Invocation,
+    Loose,
+    Loss,
+    Scope,
+    invoked,
+)
 
-__all__ = ["FILES", "Reading", "read"]
+__all__ = ["FILES", "Reading", "is_preparation", "is_training", "read", "runs_nothing"]
+
 
 _MAX_CACHED = 16 * 1024
 _MAX_CACHED_LONG = 64 * 1024
 _MAX_PROGRAMS = 64
 _DEPTH = 6
 _MAX_WRAPPERS = 64
-_ESCAPED = re.compile(r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))")
 
 
 _NOTHING = Launch(Launcher.NONE)
@@ -96,7 +107,7 @@ def _read(words: tuple[str, ...]) -> Reading:
         return Reading((bare,), bare=bare)
     reader = _Reader(sum(map(len, words)))
     if launches.program(words[0]) in SHELLS or wrappers.known(words[0]):
-        words = tuple(_ESCAPED.sub("$", word) for word in words)  # as Kubernetes does
+        words = tuple(re.sub(_ESCAPED, "$", word) for word in words)  # as Kubernetes does
     reader.command(_Around(), words, launch=bare)
     return replace(reader.result(), bare=bare)
 
@@ -269,11 +280,11 @@ class _Reader:
         if around.shells >= _DEPTH:
             self._say("the shell's text nests deeper than Muster reads")
             return
-        if "$" in text and _WHOLE.fullmatch(text):
+        if "$" in text and re.fullmatch(_WHOLE, text):
             self._say("the shell's text is known only in the pod")
             return
         if "$$" in text and not around.shells:
-            text = _ESCAPED.sub("$", text)
+            text = re.sub(_ESCAPED, "$", text)
         env = dict(around.env or {})
         scope = Scope(
             variables={**dict.fromkeys(around.assigned or {}), **env},
@@ -352,10 +363,10 @@ _REMOTE = frozenset({Launcher.MPI, Launcher.RAY, Launcher.DEEPSPEED, Launcher.VL
 _HARMLESS = frozenset(
     {"activate", "conda.sh", "mamba.sh", ".bashrc", "bashrc", ".profile", ".bash_profile", "setvars.sh"}
 )
-_WHOLE = re.compile(r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*")
+_WHOLE = r"\s*\$\([A-Za-z_][A-Za-z0-9_]*\)\s*"
 
 
-_ESCAPED = re.compile(r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))")
+_ESCAPED = r"\$\$(?!\([A-Za-z_][A-Za-z0-9_]*\))"
 """What Kubernetes makes a single $ of before a shell runs; `$$(NAME)`, a program of that name, is left as it is."""
 _WRITTEN_AND_READ = 2
 _OF_PYTHON = frozenset({Launcher.PYTHON, Launcher.TORCHRUN, Launcher.ACCELERATE})
@@ -380,9 +391,10 @@ def _written(launch: Launch, around: _Around) -> dict[str, str]:
     names = {str(launch.values[option]) for option in FILES if option in launch.values}
     names |= {after for word, after in itertools.pairwise(launch.rest) if word == "--config"}
     found |= {name: files[name] for name in names if name in files and text.count(name) == _WRITTEN_AND_READ}
-    default = next((name for name in files if name.endswith(DEFAULT_PLACE) and text.count(name) == 1), None)
+    place = accelerate_files.DEFAULT_PLACE
+    default = next((name for name in files if name.endswith(place) and text.count(name) == 1), None)
     if default is not None and launch.launcher in (Launcher.ACCELERATE, Launcher.TRL):
-        found.setdefault(DEFAULT_PLACE, files[default])
+        found.setdefault(place, files[default])
     return found
 
 
@@ -453,3 +465,41 @@ def _unknown(word: str) -> str:
     if "$" in word:
         return f"the program {quotes.variable(word)} is known only in the pod"
     return f"the program {quotes.program(word)} is not one that Muster reads"
+
+
+_SAYING = frozenset({"-V", "-VV", "--version", "-h", "--help"})
+_SERVERS = frozenset({"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"})
+
+
+def is_preparation(words: Sequence[str]) -> bool:
+    """Tell whether a program neither trains nor starts another that does."""
+    name = program(words[0])
+    return name in PROGRAMS["preparing"] and not (name == "find" and any(word.startswith("-exec") for word in words))
+
+
+def runs_nothing(launch: Launch) -> bool:
+    """Tell whether a launcher or Python is called only to install, to configure or to say something."""
+    asked = {"help", "version"} & set(launch.values)
+    if launch.launcher is Launcher.PYTHON:
+        if launch.module:
+            return launch.target in PROGRAMS["preparing_modules"]
+        return not launch.target and bool(_SAYING & set(launch.head[1:]))
+    if launch.launcher in (Launcher.ACCELERATE, Launcher.TUNE, Launcher.FABRIC):
+        return not is_training(launch)
+    if launch.launcher in (Launcher.TRL, Launcher.VLLM):
+        return launch.target in ("", "env", "collect-env")
+    return bool(asked) and not launch.target
+
+
+def is_training(launch: Launch) -> bool:
+    """Tell whether a launch is made by a launcher, rather than a program that somebody may run by the way."""
+    head = launch.head
+    trains = {
+        Launcher.PYTHON: launch.module and launch.target in _SERVERS,
+        Launcher.TUNE: "run" in head,
+        Launcher.FABRIC: "run" in head,
+        Launcher.ACCELERATE: head[-1].endswith("launch") and launch.target != "launch",
+        Launcher.VLLM: launch.target == "serve",
+        Launcher.RAY: "submit" in head,
+    }
+    return trains.get(launch.launcher, True)

@@ -19,8 +19,8 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import names, paths, pods, quantities
 from muster.strategies.documents.findings import warning
 from muster.strategies.documents.model import Container, EnvVar
+from muster.strategies.jobs.containers import Kind
 from muster.strategies.jobs.jobs import Job, Rendezvous
-from muster.strategies.jobs.programs import Kind
 from muster.strategies.launches import coordinators, ranks, sites, topologies, worlds
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.trainer import resources

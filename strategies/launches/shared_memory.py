@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from muster.strategies.documents import mounts, pods, quantities
+from muster.strategies.documents import pods, quantities
 from muster.strategies.documents.findings import Finding, note
 from muster.strategies.documents.paths import field
 from muster.strategies.jobs.jobs import Job
@@ -74,9 +74,9 @@ def _loads(launch: Launch) -> bool:
 
 def room(place: pods.Place) -> int | None:
     """Return the bytes that fit into /dev/shm of a container; None for those of a machine, or where not known."""
-    mount = mounts.holding(_PLACE, place.container.volume_mounts)
+    mount = pods.holding(_PLACE, place.container.volume_mounts)
     if mount is None:
         return None if place.pod.host_ipc else _ITSELF
-    folder = mounts.volume(mount, place.pod.volumes).empty_dir
+    folder = pods.volume(mount, place.pod.volumes).empty_dir
     size = quantities.count(folder.size_limit) if folder is not None else 0
     return size if size > 0 else None

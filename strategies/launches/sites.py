@@ -2,27 +2,35 @@
 
 On a TrainJob, `spec.trainer.command` and `args` each replace the runtime's; a member that the TrainJob leaves out comes
 from the runtime. Changes are always written to the object under admission: spec.trainer, or the JobSet's container.
+
+Environments: the values of a container's variables, as far as its own document tells them.
+
+A limit or request of the container is divided by its divisor and rounded up; a limit that the container lacks is the
+node's, which only the pod knows. A value may name variables that stand before it. Sources: kubernetes v1.36.3
+`pkg/api/v1/resource/helpers.go` ExtractContainerResourceValue, `pkg/kubelet/kubelet_pods.go` makeEnvironmentVariables.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import names
-from muster.strategies.documents.model import Container, EnvVar
+from muster.strategies.documents import names, quantities
+from muster.strategies.documents.model import Container, EnvVar, ResourceFieldRef, Resources
 from muster.strategies.documents.paths import Path, field
 from muster.strategies.jobs.jobs import Job, once_for_part
-from muster.strategies.launches import environments, readings
+from muster.strategies.launches import readings
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.readings import Reading
 from muster.strategies.trainer.resources import merge_resources
 
-__all__ = ["Site", "find_site", "locate_variable"]
+__all__ = ["Site", "find_site", "known", "locate_variable"]
 
 
 class Site(Struct, frozen=True, dict=True):
@@ -128,7 +136,7 @@ def _of_jobset(job: Job) -> Site | None:
     if place is None:
         return None
     own = place.container
-    env = environments.known(own.env, own.name, own.resources)
+    env = known(own.env, own.name, own.resources)
     return Site(own.command or (), own.args or (), bool(own.command), place.path, job.document, env)
 
 
@@ -141,5 +149,66 @@ def _of_trainjob(job: Job) -> Site:
         own_command=trainer.command is not None,
         path=("spec", "trainer"),
         document=job.document,
-        env=environments.known((*own.env, *trainer.env), own.name, merged, names.RESERVED_ENV),
+        env=known((*own.env, *trainer.env), own.name, merged, names.RESERVED_ENV),
     )
+
+
+_REFERENCE = r"\$\(([A-Za-z_]\w*)\)"
+_LONGEST, _MOST = 1024, 65_536
+"""Characters of a value that is written or has others written into it, and of all that are written."""
+
+
+def known(
+    env: Iterable[EnvVar], name: str, resources: Resources, replaced: frozenset[str] = frozenset()
+) -> tuple[EnvVar, ...]:
+    """Return an env with what is known of its values in it.
+
+    Args:
+        env: the variables of a container.
+        name: of the container.
+        resources: its limits and requests.
+        replaced: variables that get another value later.
+    """
+    found = [_with_amount(each, name, resources) if each.value_from else each for each in env]
+    return tuple(_expanded(found, replaced) if any("$(" in each.value for each in found) else found)
+
+
+def _with_amount(entry: EnvVar, name: str, resources: Resources) -> EnvVar:
+    asked = entry.value_from.resource_field_ref if entry.value_from else None
+    value = _amount(asked, resources) if asked and asked.container_name in ("", name) else None
+    return entry if value is None else EnvVar(name=entry.name, value=value)
+
+
+def _amount(asked: ResourceFieldRef, resources: Resources) -> str | None:
+    part, _, resource = asked.resource.partition(".")
+    # A request that is missing becomes the limit.
+    parts = {"requests": (resources.requests, resources.limits), "limits": (resources.limits,)}.get(part, ())
+    amount = next((each[resource] for each in parts if resource in each), None)
+    if amount is None:
+        return None
+    try:
+        total, divisor = quantities.exact(amount), quantities.exact(asked.divisor)
+    except ValueError:
+        return None  # the API server says so at once
+    return str(ceil(total / (divisor if divisor > 0 else 1))) if total > 0 else None
+
+
+def _expanded(env: Sequence[EnvVar], replaced: frozenset[str]) -> Sequence[EnvVar]:
+    """Write the values of variables for references to them; others stay, as Kubernetes leaves them."""
+    texts: dict[str, str] = {}
+    found, written = list(env), 0
+
+    def value(reference: re.Match[str]) -> str:
+        return texts.get(reference[1], reference[0])
+
+    for index, entry in enumerate(env):
+        text = entry.literal
+        texts.pop(entry.name, None)
+        if text is not None and "$$" not in text:
+            if "$(" in text and len(text) <= _LONGEST and written < _MOST:
+                text = re.sub(_REFERENCE, value, text)
+                found[index] = EnvVar(name=entry.name, value=text)
+                written += len(text)
+            if len(text) <= _LONGEST and entry.name not in replaced:
+                texts[entry.name] = text
+    return found

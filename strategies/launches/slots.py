@@ -30,8 +30,8 @@ HOSTFILE = "/etc/mpi/hostfile"
 _OPEN_MPI = frozenset({"mpirun", "mpiexec", "orterun", "prterun", "mpirun.openmpi"})
 _OWN_HOSTS = frozenset({"app", "rankfile"})
 _PLACED = frozenset({"oversubscribe", "map_by", "npernode", "pernode"})
-_PER_NODE = re.compile(r"ppr:(\d{1,6}):(?:node|numa-node)\b")
-_LOCAL = re.compile(r"(?:localhost|127\.0\.0\.1)(?::\d+)?")
+_PER_NODE = r"ppr:(\d{1,6}):(?:node|numa-node)\b"
+_LOCAL = r"(?:localhost|127\.0\.0\.1)(?::\d+)?"
 _OF_ONE_POD = frozenset(
     {Launcher.TORCHRUN, Launcher.ACCELERATE, Launcher.TRL, Launcher.TUNE, Launcher.COMPOSER, Launcher.FABRIC}
 )
@@ -116,7 +116,7 @@ def _ranks(site: Site, launch: Launch, hosts: _Hosts) -> Iterator[Finding]:
     if program not in _OPEN_MPI or _OWN_HOSTS & set(values) or values.get("hostfile", HOSTFILE) != HOSTFILE:
         return
     if "hosts" in values:
-        if hosts.nodes > 1 and all(_LOCAL.fullmatch(each.strip()) for each in values["hosts"].split(",")):
+        if hosts.nodes > 1 and all(re.fullmatch(_LOCAL, each.strip()) for each in values["hosts"].split(",")):
             message = f"names the launcher's pod alone, and the job has {hosts.nodes} nodes; remove it"
             yield warning(site.locate_option(launch, "host"), values["hosts"], message, rule="core/nodes")
         return
@@ -148,7 +148,7 @@ def _each(values: Mapping[str, str]) -> int | None:
     """Return the ranks of each node, None where no option says so."""
     if "pernode" in values:
         return 1
-    found = _PER_NODE.match(values.get("map_by", ""))
+    found = re.match(_PER_NODE, values.get("map_by", ""))
     return int(found[1]) if found else whole(values.get("npernode", ""))
 
 

@@ -22,7 +22,7 @@ __all__ = ["UNSEEN", "call", "find", "read"]
 UNSEEN = "$"
 _LONGEST = 32_768  # characters of a program
 _CLOSE = 512  # characters of a line, and brackets of a program
-_HINT = re.compile(r"\b(?:Trainer|Fabric|notebook_launcher|spawn)\b")
+_HINT = r"\b(?:Trainer|Fabric|notebook_launcher|spawn)\b"
 
 
 class _Kind(NamedTuple):
@@ -71,7 +71,7 @@ def call(values: Mapping[str, str]) -> str:
 
 def read(text: str) -> Mapping[str, str]:
     """Return the name of the only starter of a program, as `starter`, and its arguments; {} where none is seen."""
-    if len(text) > _LONGEST or not _HINT.search(text):
+    if len(text) > _LONGEST or not re.search(_HINT, text):
         return {}
     return _read(text)
 

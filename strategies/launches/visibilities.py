@@ -38,7 +38,7 @@ def _unseen(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     """Warn about devices that are chosen by a variable which only the processes of the launch will have."""
     if world.launch.launcher is not Launcher.TORCHRUN:
         return
-    chosen = [name for name in VARIABLES if _OF_PROCESSES.fullmatch(world.launch.env.get(name) or "")]
+    chosen = [name for name in VARIABLES if re.fullmatch(_OF_PROCESSES, world.launch.env.get(name) or "")]
     for name in chosen if topology.devices.count and "LOCAL_RANK" not in site.variables else ():
         value = world.launch.env[name]
         message = (
@@ -56,15 +56,15 @@ def _by_index(job: Job, site: Site, world: World, topology: Topology) -> Iterato
         return
     for name in VARIABLES:
         value = world.launch.env.get(name) or ""
-        if _OF_PODS.fullmatch(value):
+        if re.fullmatch(_OF_PODS, value):
             message = (
                 f"each pod numbers its own {count} from 0, so that the pods from index {count} on see none; remove it"
             )
             yield warning(site.locate_option(world.launch, ""), f"{name}={value}", message, rule="core/idle-devices")
 
 
-_OF_PODS = re.compile(r"\$\((?:JOB_COMPLETION_INDEX|PET_NODE_RANK)\)")
-_OF_PROCESSES = re.compile(r"\$\((?:LOCAL_RANK)\)")
+_OF_PODS = r"\$\((?:JOB_COMPLETION_INDEX|PET_NODE_RANK)\)"
+_OF_PROCESSES = r"\$\((?:LOCAL_RANK)\)"
 
 
 def check_others(job: Job, site: Site, topology: Topology, counts: Callable[[], bool]) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ from muster.strategies.trainer import recipes
 
 __all__ = ["World", "counts_devices", "find_world", "read_world", "worlds_of"]
 
-_REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+_REFERENCE = r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)"
 _TRUE = frozenset({"1", "t", "true", "y", "yes"})
 _UNSEEN = "$"
 _HELP = frozenset({"h", "help"})
@@ -284,7 +284,7 @@ def _waits_alone(world: World, env: _Env, nodes: int) -> World:
 
 def _is_literal(world: World, text: str) -> bool:
     """Whether a text with a variable stands outside of a shell in a form that Kubernetes does not expand."""
-    return _UNSEEN in text and not world.launch.through and not _REFERENCE.search(text)
+    return _UNSEEN in text and not world.launch.through and not re.search(_REFERENCE, text)
 
 
 def _without_program(world: World) -> World:
@@ -307,7 +307,7 @@ def _no_number(world: World, flag: str, text: str) -> World:
 def _per_node(world: World, text: str, topology: Topology) -> World:
     if (number := whole(text)) is not None and number > 0:
         return world._replace(processes=number)
-    if text in ("auto", "gpu", "cpu") or _PROCESSORS.fullmatch(text):
+    if text in ("auto", "gpu", "cpu") or re.fullmatch(_PROCESSORS, text):
         return _counted(world, text, topology)
     if _is_literal(world, text):
         return _no_number(world, "--nproc_per_node", text)._replace(nodes=world.nodes)
@@ -320,7 +320,7 @@ def _per_node(world: World, text: str, topology: Topology) -> World:
     return world._replace(fault=fault, option="nproc_per_node")
 
 
-_PROCESSORS = re.compile(r"\$\(\s*nproc\s*\)")
+_PROCESSORS = r"\$\(\s*nproc\s*\)"
 
 
 def _counted(world: World, text: str, topology: Topology) -> World:

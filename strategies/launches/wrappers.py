@@ -12,7 +12,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import TypedDict, cast
 
 from msgspec import Struct, field
@@ -24,8 +24,8 @@ from muster.strategies.launches.options import Options, Table, split, table
 
 __all__ = ["Peeled", "Wrapper", "known", "peel"]
 
-_NICENESS = re.compile(r"-\d+")
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_NICENESS = r"-\d+"
+_ASSIGNMENT = r"([A-Za-z_][A-Za-z0-9_]*)=(.*)"
 
 
 class Wrapper(Struct, frozen=True):
@@ -74,7 +74,7 @@ class _Data(TypedDict):
 
 @functools.cache
 def _data() -> _Data:
-    text = resources.files(__package__).joinpath("wrappers.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("wrappers.json").read_text(encoding="utf-8")
     return cast("_Data", json.loads(text))
 
 
@@ -191,11 +191,11 @@ def _program(peeled: Peeled, wrapper: Wrapper, found: Options, interpreter: tupl
         rest = [*pieces, *rest]
         if pieces and pieces[0].startswith("-"):
             return replace(peeled, words=("env", *rest), env=env)
-    if peeled.name == "nice" and rest and _NICENESS.fullmatch(rest[0]):
+    if peeled.name == "nice" and rest and re.fullmatch(_NICENESS, rest[0]):
         del rest[0]
     if rest[:1] == ["-"] and peeled.name == "env":
         peeled, rest = replace(peeled, cleared=True), rest[1:]
-    while wrapper.assigns and rest and (setting := _ASSIGNMENT.fullmatch(rest[0])):
+    while wrapper.assigns and rest and (setting := re.fullmatch(_ASSIGNMENT, rest[0], flags=re.DOTALL)):
         env[setting[1]] = setting[2]
         del rest[0]
     fault = _fault(peeled.name, wrapper, rest)

@@ -42,11 +42,10 @@ __all__ = [
     "sounds_like_one",
 ]
 
-_ACCELERATOR = re.compile(r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda|gcu", re.IGNORECASE)
-_BESIDE = re.compile(
+_ACCELERATOR = r"gpu|gaudi|ascend|tpu|npu|neuron|mlu|dcu|xpu|vcuda|gcu"
+_BESIDE = (
     r"(?:^|[-./_])(?:dranet|netdev|m?rdma|roce|infiniband|ib|hca|efa|sriov|(?:multi)?nics?|(?:dra)?cpus?|imex"
-    r"|compute-domain|nvme)(?:$|[-./_])|^dra\.net$",
-    re.IGNORECASE,
+    r"|compute-domain|nvme)(?:$|[-./_])|^dra\.net$"
 )
 """Device classes of what stands beside accelerators: DRANET, dra-driver-cpu, the IMEX channels of compute domains."""
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"  # Kubernetes maps it to the class of this name (DRAExtendedResource)
@@ -68,9 +67,7 @@ PERCENTAGES = frozenset(
 )
 """Resources whose amount is percent of one device: below 100, or a multiple of 100."""
 _REPLICAS = frozenset({"nvidia.com/gpu.shared"})
-_PATTERNS = re.compile(
-    r"huawei\.com/ascend\d+[a-z]?\d?(?:-\d+c(?:\.\w+)*)?|amd\.com/[a-z]{3}_nps\d|cambricon\.com/mlu\d+", re.IGNORECASE
-)
+_PATTERNS = r"huawei\.com/ascend\d+[a-z]?\d?(?:-\d+c(?:\.\w+)*)?|amd\.com/[a-z]{3}_nps\d|cambricon\.com/mlu\d+"
 _TILED = frozenset({"gpu.intel.com/i915", "gpu.intel.com/xe"})
 _SCHEDULERS = frozenset({"koordinator.sh", "volcano.sh", "tencent.com", "tke.cloud.tencent.com", _IMPLICIT[:-1]})
 """Domains whose resources are devices of any maker, asked for through a scheduler."""
@@ -151,7 +148,7 @@ def _found(resources: Resources) -> tuple[Devices | None, bool]:
     slices = sum(_largest(resources, name) for name in names if _is_slice(name))
     if slices:
         return Devices(1, "mig", idle=slices - 1), False
-    return None, any(_ACCELERATOR.search(name) and _largest(resources, name) for name in names)
+    return None, any(re.search(_ACCELERATOR, name, flags=re.IGNORECASE) and _largest(resources, name) for name in names)
 
 
 def gpus(resources: Resources) -> int:
@@ -186,7 +183,7 @@ def misspelt(name: str) -> str:
 def _misspelt(name: str) -> str:
     domain, _, rest = name.rpartition("/")
     far = domain not in _DOMAINS and rest.lower().removesuffix("s") not in _RESTS
-    if far or name in _OFTEN or _PATTERNS.fullmatch(name):
+    if far or name in _OFTEN or re.fullmatch(_PATTERNS, name, flags=re.IGNORECASE):
         return ""
     return next((known for known in _OFTEN if _is_near(name, known)), "")
 
@@ -234,12 +231,12 @@ def accelerators(resources: Resources) -> dict[str, int]:
 
 def sounds_like_one(name: str) -> bool:
     """Whether the name of a resource or a device class is one of an accelerator, rather than of a network card."""
-    return "mig" in re.split(r"[-./]", name) or _ACCELERATOR.search(name) is not None
+    return "mig" in re.split(r"[-./]", name) or re.search(_ACCELERATOR, name, flags=re.IGNORECASE) is not None
 
 
 def is_accelerator(device_class: str) -> bool | None:
     """Whether devices of a class are accelerators, as far as its name says; None where it does not."""
-    one, beside = sounds_like_one(device_class), _BESIDE.search(device_class) is not None
+    one, beside = sounds_like_one(device_class), re.search(_BESIDE, device_class, flags=re.IGNORECASE) is not None
     return one if one is not beside else None
 
 
@@ -279,7 +276,7 @@ def _count(name: str, amount: int) -> int | None:
         return 1 if amount == 1 else None
     if name.startswith(_IMPLICIT):
         return amount if sounds_like_one(rest) and not _is_slice(name) else None
-    whole = rest.lower() in _GENERIC or name in _WHOLE or _PATTERNS.fullmatch(name)
+    whole = rest.lower() in _GENERIC or name in _WHOLE or re.fullmatch(_PATTERNS, name, flags=re.IGNORECASE)
     return amount if slash and domain and whole else None
 
 

@@ -27,10 +27,8 @@ _SIZES = {
     "p5e": {"48xlarge": 8},
     "p5en": {"48xlarge": 8},
 }
-_NONE = re.compile(
-    r"(?:[cmrtixz]\d[a-z]*(?:-[a-z0-9]+)?|inf\d|trn\d[a-z]*)\.|(?:e2|n2d?|c2d?|c3d?|c4a?|n4|t2[ad]|m[123])-"
-)
-_ENDING = re.compile(r"(?:a2|a3)-[a-z]+-(\d{1,2})g")
+_NONE = r"(?:[cmrtixz]\d[a-z]*(?:-[a-z0-9]+)?|inf\d|trn\d[a-z]*)\.|(?:e2|n2d?|c2d?|c3d?|c4a?|n4|t2[ad]|m[123])-"
+_ENDING = r"(?:a2|a3)-[a-z]+-(\d{1,2})g"
 _G2 = {"4": 1, "8": 1, "12": 1, "16": 1, "24": 2, "32": 1, "48": 4, "96": 8}
 _AZURE = {
     **dict.fromkeys(("NC6s_v3", "NC24ads_A100_v4", "NC4as_T4_v3", "NC8as_T4_v3", "NC16as_T4_v3"), 1),
@@ -38,7 +36,7 @@ _AZURE = {
     **dict.fromkeys(("NC24s_v3", "NC24rs_v3", "NC96ads_A100_v4", "NC64as_T4_v3"), 4),
     **dict.fromkeys(("ND40rs_v2", "ND96asr_v4", "ND96amsr_A100_v4", "ND96isr_H100_v5", "ND96isr_H200_v5"), 8),
 }
-_AZURE_NONE = re.compile(r"Standard_[ABDEFLM]\d")
+_AZURE_NONE = r"Standard_[ABDEFLM]\d"
 
 
 def gpus(name: str) -> int | None:
@@ -46,11 +44,11 @@ def gpus(name: str) -> int | None:
     family, dot, size = name.partition(".")
     if dot and family in _SIZES:
         return _SIZES[family].get(size)
-    ending = _ENDING.fullmatch(name)
+    ending = re.fullmatch(_ENDING, name)
     if ending is not None:
         return int(ending[1])
     if name.startswith("g2-standard-"):
         return _G2.get(name.removeprefix("g2-standard-"))
     if name.startswith("Standard_"):
-        return 0 if _AZURE_NONE.match(name) else _AZURE.get(name.removeprefix("Standard_"))
-    return 0 if _NONE.match(name) else None
+        return 0 if re.match(_AZURE_NONE, name) else _AZURE.get(name.removeprefix("Standard_"))
+    return 0 if re.match(_NONE, name) else None

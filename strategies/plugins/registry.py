@@ -1,37 +1,76 @@
 """Which strategy serves which framework, and what happens when one fails.
 
-In-tree strategies register by decorator, out-of-tree ones by an entry point in group `muster.strategies` (a class, or
-an object with the protocol's members). Two strategies for one framework are an error that names both: silently
-shadowing one would change what runs on a whole cluster. If a plugin raises, the error names it and its changes are
-discarded; the service and the other strategies go on.
+In-tree strategies are listed in `frameworks/builtin.py`, out-of-tree ones by an entry point in group
+`muster.strategies` (a class, or an object with the protocol's members). Two strategies for one framework are an error
+that names both: silently shadowing one would change what runs on a whole cluster. If a plugin raises, the error names
+it and its changes are discarded; the service and the other strategies go on.
+
+The protocol of a strategy.
+
+A framework is supported by one object with this shape. Upstream's proposal has three members (`Name`, `EnforceCommand`,
+`Validate`: kubeflow/trainer#3263); rendezvous and claims are separate here, because they are written on another object
+(the JobSet) and at another time.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from muster.strategies.plugins import old_name
-from muster.strategies.plugins.protocols import FrameworkStrategy
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
-__all__ = ["ENTRY_POINT_GROUP", "PluginError", "PluginImportError", "Registered", "Registry", "strategy"]
+from muster.strategies.changes.changes import Changes
+from muster.strategies.documents.findings import Finding
+from muster.strategies.jobs.jobs import Job
+
+__all__ = ["ENTRY_POINT_GROUP", "FrameworkStrategy", "PluginError", "PluginImportError", "Registered", "Registry"]
+
+
+@runtime_checkable
+class FrameworkStrategy(Protocol):
+    """Makes the jobs of one framework run as meant.
+
+    All methods are pure: they read `job`, record on `changes`, and do no I/O. They are called for a TrainJob and later
+    for the JobSet that Trainer makes from it; only at CREATE, since most of what they touch is immutable afterwards.
+    What an earlier call or the user already enforced must not be changed again. A JobSet whose work is in several
+    replicated jobs is given part by part: `job.container` is that of the part, `job.world` are all that train together.
+
+    Attributes:
+        framework: value of the label `trainer.kubeflow.org/framework` that chooses this strategy.
+        version: version of the strategy's answers; recorded on every object, so that the effect of an upgrade is seen.
+    """
+
+    framework: str
+    version: str
+
+    def enforce_command(self, job: Job, changes: Changes) -> None:
+        """Make the launch start all processes that the job asks for; rewrite only a launch that is understood."""
+
+    def enforce_rendezvous(self, job: Job, changes: Changes) -> None:
+        """Set what all ranks need to meet: env, endpoint, process count."""
+
+    def enforce_claims(self, job: Job, changes: Changes) -> None:
+        """Add the claims that the pods of each replicated job asked for."""
+
+    def validate(self, job: Job) -> Iterable[Finding]:
+        """Return everything that is wrong with the job, as it will be stored."""
+
 
 ENTRY_POINT_GROUP = "muster.strategies"
 IN_TREE = "in-tree"
 _METHODS = ("enforce_command", "enforce_rendezvous", "enforce_claims", "validate")
 _TEXTS = ("framework", "version")
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-
-_Class = TypeVar("_Class", bound=type)
-_decorated: list[type] = []
+_LABEL_VALUE = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 
 
 class PluginError(Exception):
@@ -66,21 +105,19 @@ class Registered(Struct, frozen=True):
         return f"{self.strategy.framework} {self.strategy.version} ({self.origin})"
 
 
-def strategy(cls: _Class) -> _Class:
-    """Register an in-tree strategy with every `Registry.load()`; a class decorator."""
-    _decorated.append(cls)
-    return cls
-
-
 class Registry:
     """Strategies by framework, with a default for every other label and for jobs without one.
 
     Args:
         default: strategy for frameworks without a registered one.
+        shipped: what makes the strategy of a framework that Muster ships, when a job first names it.
     """
 
-    def __init__(self, default: FrameworkStrategy) -> None:
+    def __init__(
+        self, default: FrameworkStrategy, shipped: Mapping[str, Callable[[], FrameworkStrategy]] | None = None
+    ) -> None:
         self._default = Registered(default, IN_TREE)
+        self._shipped = dict(shipped or {})
         self._by_framework: dict[str, Registered] = {}
 
     def register(self, candidate: FrameworkStrategy, origin: str = IN_TREE) -> None:
@@ -93,13 +130,13 @@ class Registry:
         missing = _missing(candidate)
         if missing:
             raise TypeError(f"strategy {_called(candidate)} ({origin}) lacks {', '.join(missing)}")
-        if not _LABEL_VALUE.fullmatch(candidate.framework):
+        if not re.fullmatch(_LABEL_VALUE, candidate.framework):
             raise ValueError(
                 f"strategy {_called(candidate)} ({origin}): framework {candidate.framework!r} is not a valid label "
                 "value; use up to 63 letters, digits, -, _ and ."
             )
-        taken = {self._default.strategy.framework: self._default, **self._by_framework}.get(candidate.framework)
-        if taken is not None:
+        taken = self.get(candidate.framework)
+        if taken.strategy.framework == candidate.framework:
             raise ValueError(
                 f"framework {candidate.framework!r} has two strategies: {_called(taken.strategy)} ({taken.origin}) and "
                 f"{_called(candidate)} ({origin}); uninstall one or give it another framework"
@@ -108,6 +145,9 @@ class Registry:
 
     def get(self, framework: str | None) -> Registered:
         """Return the strategy of `framework`, the default one for an unknown framework or None."""
+        make = self._shipped.pop(framework or "", None)
+        if make is not None:
+            self.register(make())
         return self._by_framework.get(framework or "", self._default)
 
     @property
@@ -117,27 +157,23 @@ class Registry:
 
     def __iter__(self) -> Iterator[Registered]:
         """All registered strategies by framework name, the default one last."""
+        for framework in tuple(self._shipped):
+            self.get(framework)
         yield from (self._by_framework[name] for name in sorted(self._by_framework))
         yield self._default
 
-    @classmethod
-    def load(cls, default: FrameworkStrategy, *, plugins: bool = True) -> Registry:
-        """Register the decorated strategies and, unless `plugins` is off, those of entry points.
+    def add_plugins(self) -> None:
+        """Register the strategies of entry points.
 
         Raises:
             PluginImportError: an entry point cannot be imported or instantiated.
             ValueError, TypeError: as `register`.
         """
-        registry = cls(default)
-        for decorated in _decorated:
-            registry.register(decorated())
-        if plugins:
-            points = _points()
-            if points:
-                old_name.allow()
-            for point in points:
-                registry.register(_loaded(point), _origin(point))
-        return registry
+        points = _points()
+        if points:
+            old_name.allow()
+        for point in points:
+            self.register(_loaded(point), _origin(point))
 
 
 class PluginImportError(Exception):

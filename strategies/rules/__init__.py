@@ -29,7 +29,6 @@ findings are avoided. The rows themselves are checked by a test (`tests/support/
 
 from __future__ import annotations
 
-from muster.strategies.rules.relations import UNKNOWN, Unknown, Value, View, from_json, judge, member
-from muster.strategies.rules.rule_rows import Row, load
+from muster.strategies.rules.relations import UNKNOWN, Row, Unknown, Value, View, from_json, judge, load, member
 
 __all__ = ["UNKNOWN", "Row", "Unknown", "Value", "View", "from_json", "judge", "load", "member"]

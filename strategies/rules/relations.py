@@ -1,20 +1,147 @@
-"""Relations: rows are judged against a view of the settings of one launch, in three values: yes, no, cannot be read."""
+"""Relations: rows are judged against a view of the settings of one launch, in three values: yes, no, cannot be read.
+
+Rule rows: the rows of a version of a package, typed, by the flag that each is about.
+"""
 
 from __future__ import annotations
 
 import difflib
 import enum
 import functools
+import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias, cast
 
-from muster.strategies.documents.findings import Finding, Severity, beginning, error, note, warning
-from muster.strategies.rules.rule_rows import Conditions, Operand, Row, Rows
+from msgspec import Struct, field
 
-__all__ = ["UNKNOWN", "Unknown", "Value", "View", "from_json", "judge", "member"]
+from muster.strategies import upstream
+from muster.strategies.documents.findings import Finding, Severity, beginning, error, note, warning
+
+__all__ = [
+    "RELATIONS",
+    "UNKNOWN",
+    "Conditions",
+    "Operand",
+    "Row",
+    "Rows",
+    "Unknown",
+    "Value",
+    "View",
+    "from_json",
+    "judge",
+    "load",
+    "member",
+    "read",
+]
+
+
+Scalar: TypeAlias = bool | int | float | str
+Operand: TypeAlias = "Scalar | Sequence[Scalar] | Mapping[str, Operand]"
+"""What a test compares with; a mapping is a table of tests."""
+Conditions: TypeAlias = Mapping[str, Operand]
+"""What has to hold, by setting."""
+
+RELATIONS = (
+    *("needs", "excludes", "one_of", "none_of", "min", "max", "above", "below", "divides", "multiple_of", "length"),
+    *("same_as", "matches", "whole", "json", "members", "set", "has"),
+)
+
+
+class Row(Struct, frozen=True):
+    """One rule about one flag; `muster.strategies.rules` explains each member.
+
+    Attributes:
+        relation: name of the relation.
+        operand: what the relation compares with, conditions for `needs` and `excludes`.
+        when: alternatives, of which one has to hold; empty for always.
+        doubt: what makes a finding a warning that else denies the job; empty for nothing.
+    """
+
+    flag: str
+    relation: str
+    operand: Operand
+    rule: str
+    message: str
+    when: tuple[Conditions, ...] = ()
+    doubt: Conditions = field(default_factory=dict)
+    at: tuple[str, ...] = ()
+    severity: Severity = Severity.ERROR
+    always: bool = False
+
+
+class Rows:
+    """The rows of one version; a row is read when its flag is first asked for, since few are and TOML is slow to read.
+
+    Args:
+        text: a file of rows. What stands before `[[row]]` of another row is the row's own, and a row has `flag` and
+            `always` each on a line of its own.
+
+    Attributes:
+        always: rows that are judged whatever is written.
+        flags: the flags of all other rows, which are judged where they are written.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._texts: dict[str, list[str]] = {}
+        self._read: dict[str, Sequence[Row]] = {}
+        always = []
+        for each in text.split("\n[[row]]\n")[1:]:
+            if "\nalways = true\n" in each:
+                always += read(each)
+                continue
+            for flag in _QUOTED.findall(each.partition("\n")[0]):
+                self._texts.setdefault(flag, []).append(each)
+        self.always: Sequence[Row] = always
+        self.flags: Collection[str] = self._texts.keys()
+
+    def of(self, flag: str) -> Sequence[Row]:
+        """Return the rows that are judged where this flag is written."""
+        if flag not in self._texts:
+            return ()
+        if flag not in self._read:
+            self._read[flag] = [row for text in self._texts[flag] for row in read(text) if row.flag == flag]
+        return self._read[flag]
+
+
+@functools.cache
+def load(package: str, version: str = "") -> Rows:
+    """Return the rows of one version of a package; by default of the one that our images have.
+
+    Raises:
+        FileNotFoundError: nothing is known of this version.
+    """
+    return Rows("\n" + upstream.text(package, "rows.toml", version))
+
+
+def read(text: str) -> list[Row]:
+    """Return one row as it stands in a file, once for each of its flags."""
+    written: Mapping[str, object] = tomllib.loads(text)
+    named = cast("str | list[str]", written["flag"])
+    return [_row(written, flag) for flag in (named if isinstance(named, list) else [named])]
+
+
+def _row(written: Mapping[str, object], flag: str) -> Row:
+    relation = next(name for name in RELATIONS if name in written)
+    when = written.get("when", ())
+    return Row(
+        flag=flag,
+        relation=relation,
+        operand=cast("Operand", written[relation]),
+        rule=str(written["rule"]),
+        message=str(written["message"]),
+        when=cast("tuple[Conditions, ...]", tuple(when) if isinstance(when, list) else (when,) if when else ()),
+        doubt=cast("Conditions", written.get("doubt", {})),
+        at=tuple(cast("list[str]", written.get("at", ()))),
+        severity=Severity(written.get("level", "error")),
+        always=written.get("always") is True,
+    )
+
+
+_QUOTED = re.compile(r'"([^"]+)"')
 
 
 class Unknown(enum.Enum):
@@ -49,10 +176,8 @@ class View(Protocol):
 def judge(rows: Rows, view: View) -> Iterator[Finding]:
     """Yield a finding for each row that the settings break."""
     written = view.written()
-    for name in written:
-        for row in rows.of(name):
-            yield from _judged(row, view, written)
-    for row in rows.always:
+    about = (row for name in written if name in rows.flags for row in rows.of(name))
+    for row in itertools.chain(about, rows.always):
         yield from _judged(row, view, written)
 
 
@@ -126,12 +251,13 @@ def _tested(name: str, value: Value, operand: Operand, view: View) -> Truth:
     return _OTHERS[name](value, operand, view)
 
 
-def _values(operand: Operand) -> Collection[object]:
-    return cast("Collection[object]", operand) if isinstance(operand, list | tuple) else (operand,)
+def _values(operand: object) -> Collection[object]:
+    return operand if isinstance(operand, list | tuple) else (operand,)
 
 
-def _is_among(value: object, values: Iterable[object]) -> bool:
-    """Whether a value is one of others: numbers by their value, and true is not 1."""
+def _is_among(value: object, operand: object) -> bool:
+    """Whether a value is the operand, or one of its items: numbers by their value, and true is not 1."""
+    values = operand if isinstance(operand, list | tuple) else (operand,)
     return any(value == each and isinstance(value, bool) is isinstance(each, bool) for each in values)
 
 
@@ -175,9 +301,9 @@ _NUMERIC: Mapping[str, Callable[[float, float], bool]] = {
     "divides": lambda one, other: _multiple(other, one),
 }
 _OTHERS: Mapping[str, Callable[[Value, Operand, View], Truth]] = {
-    "one_of": lambda value, operand, _: _is_among(value, _values(operand)),
-    "none_of": lambda value, operand, _: not _is_among(value, _values(operand)),
-    "not": lambda value, operand, _: not _is_among(value, _values(operand)),
+    "one_of": lambda value, operand, _: _is_among(value, operand),
+    "none_of": lambda value, operand, _: not _is_among(value, operand),
+    "not": lambda value, operand, _: not _is_among(value, operand),
     "same_as": _same,
     "length": lambda value, operand, view: _same(len(value) if isinstance(value, list) else 1, operand, view),
     "matches": lambda value, operand, _: (
@@ -188,7 +314,7 @@ _OTHERS: Mapping[str, Callable[[Value, Operand, View], Truth]] = {
     "members": lambda value, operand, _: not isinstance(value, dict) or value.keys() <= set(_values(operand)),
     "set": lambda value, operand, _: (value is not None and value not in ("", [])) is operand,
     "has": lambda value, operand, _: any(
-        _is_among(each, _values(operand)) for each in (value if isinstance(value, list) else [value])
+        _is_among(each, operand) for each in (value if isinstance(value, list) else [value])
     ),
 }
 _OF_LISTS = frozenset({"length", "has", "members", "json", "set"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ __all__ = ["PROGRAMS", "Invocation", "invoked", "is_detached", "printed", "set_o
 
 _LONG_WITH_VALUE = frozenset({"--rcfile", "--init-file"})
 _ENDING = frozenset({"errexit", "pipefail"})
-_FLAGS = re.compile(r"-[neE]+")
+_FLAGS = r"-[neE]+"
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "\\": "\\", "r": "\r", '"': '"', "'": "'"}
 _CONVERSION = re.compile(r"%(.)", re.DOTALL)
@@ -26,7 +26,7 @@ _LONGEST = 65_536  # characters of what is printed
 
 PROGRAMS: Mapping[str, frozenset[str]] = {
     table: frozenset(" ".join(lines).split())
-    for table, lines in json.loads(resources.files(__package__).joinpath("programs.json").read_text("utf-8")).items()
+    for table, lines in json.loads(Path(__file__).with_name("programs.json").read_text("utf-8")).items()
 }
 """Programs, and builtins, by what is known of them.
 
@@ -123,7 +123,7 @@ def printed(words: Sequence[str], stdin: str | None) -> str | None:
         return _printf(rest[0], rest[1:])
     if name != "echo":
         return None
-    at = next((index for index, word in enumerate(rest) if not _FLAGS.fullmatch(word)), len(rest))
+    at = next((index for index, word in enumerate(rest) if not re.fullmatch(_FLAGS, word)), len(rest))
     flags, text = "".join(rest[:at]), " ".join(rest[at:])
     read = _unescaped(text) if "e" in flags else text
     return None if read is None else read + ("" if "n" in flags else "\n")

@@ -21,11 +21,9 @@ from muster.strategies.shell.word_parser import Unreadable
 __all__ = ["BEHIND", "Choice", "Command", "Loss", "Place", "deciders", "names_in"]
 
 _MAX_DEPTH = 60
-_READS = re.compile(
-    r"(?P<empty>-[nvz]\s+[\"']?)?(?:\$[{(]?\s*(?P<name>[A-Za-z_]\w*)(?P<rest>:?[-+=])?|^(?P<program>hostname)\b)"
-)
-_BARE = re.compile(r"[A-Za-z_]\w*")
-_OF_PODS = re.compile(r"PET_NODE_RANK|JOB_COMPLETION_INDEX|HOSTNAME")
+_READS = r"(?P<empty>-[nvz]\s+[\"']?)?(?:\$[{(]?\s*(?P<name>[A-Za-z_]\w*)(?P<rest>:?[-+=])?|^(?P<program>hostname)\b)"
+_BARE = r"[A-Za-z_]\w*"
+_OF_PODS = r"PET_NODE_RANK|JOB_COMPLETION_INDEX|HOSTNAME"
 
 
 class Loss(Enum):
@@ -182,10 +180,10 @@ def names_in(test: str) -> frozenset[str]:
 
     Left out are those of which it only asks whether they are set, and those with a default that no pod has.
     """
-    bare = set(_BARE.findall(test)) if test.startswith("((") else set()
-    for found in _READS.finditer(test):
+    bare = set(re.findall(_BARE, test)) if test.startswith("((") else set()
+    for found in re.finditer(_READS, test):
         name = found["name"] or found["program"]
-        if not found["empty"] and (not found["rest"] or _OF_PODS.fullmatch(name)):
+        if not found["empty"] and (not found["rest"] or re.fullmatch(_OF_PODS, name)):
             bare.add(name)
     return frozenset(bare)
 

@@ -16,8 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from muster.strategies.documents import decoding, model, names, trainjobs
-from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.documents.trainer_versions import NEWEST
+from muster.strategies.documents.runtimes import NEWEST, Runtime
 from muster.strategies.trainer import merges, ml_policies, resources, runtime_patches, torch_plugin
 
 __all__ = ["Prediction", "UnpredictableError", "job_name", "made_by", "predict"]

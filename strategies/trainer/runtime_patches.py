@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
-from muster.strategies.documents import overrides, paths
+from muster.strategies.documents import paths, trainjobs
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.trainer import merges
@@ -30,7 +30,7 @@ _OLDER: dict[str, Path] = {"podTemplateOverrides": _POD, "podSpecOverrides": (*_
 
 def apply(runtime: Runtime, trainjob: Mapping[str, Any]) -> Runtime:
     """Return the runtime as a TrainJob patches it; the same one where nothing is patched, or it was done before."""
-    if runtime.bare is not None or not overrides.entries(trainjob):
+    if runtime.bare is not None or not trainjobs.entries(trainjob):
         return runtime
     written = dict[Path, Path]()
     outer = runtime.document.get("spec") or {}
@@ -52,7 +52,7 @@ def find(runtime: Runtime, path: Path) -> Path | None:
 
 def _patches(trainjob: Mapping[str, Any], jobs: Sequence[Any]) -> Iterator[tuple[Path, Mapping[str, Any], Path]]:
     """Yield the places in the template, what is merged there, and where a TrainJob wrote it."""
-    for entry in overrides.entries(trainjob):
+    for entry in trainjobs.entries(trainjob):
         template = (entry.patch.get("trainingRuntimeSpec") or {}).get("template") or {}
         if entry.is_own:
             yield (), template, (*entry.place, "trainingRuntimeSpec", "template")

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 __all__ = ["data", "order", "shipped", "text", "versions"]
 
@@ -71,5 +70,5 @@ def text(package: str, name: str, version: str = "") -> str:
     return text(package, name, older[-1])
 
 
-def _folder(package: str) -> Traversable:
-    return resources.files(__package__).joinpath(package)
+def _folder(package: str) -> Path:
+    return Path(__file__).with_name(package)

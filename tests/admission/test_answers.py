@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from muster.audit import known
 from muster.strategies import error, note, warning
 from muster.strategies.changes.changes import Changes
-from muster.webhook.admission import Decision, Mode, answer, answers, reviews
-from muster.webhook.admission.policies import Policy
+from muster.webhook.admission import answers, reviews
+from muster.webhook.admission.answers import answer
+from muster.webhook.admission.decisions import Decision
+from muster.webhook.admission.policies import Mode, Policy
 from muster.webhook.cluster.memory import InMemoryReader
 from tests.support import admissions, jobs, limits, plugins
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.audit import record_schema
-from muster.webhook.admission import ReviewError, accounts, answers, decisions, reviews
+from muster.webhook.admission import accounts, answers, decisions, reviews
+from muster.webhook.admission.reviews import ReviewError
 from muster.webhook.cluster import readers
 from tests.support import admissions, generated, jobs, limits
 

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from muster.strategies.frameworks import builtin
-from muster.webhook.admission import Mode, Policy, decisions, governors, reviews
-from muster.webhook.admission.policies import FrameworkPolicy
+from muster.webhook.admission import decisions, governors, reviews
+from muster.webhook.admission.policies import FrameworkPolicy, Mode, Policy
 from muster.webhook.cluster import readers
 from tests.support import admissions, jobs
 

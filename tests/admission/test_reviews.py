@@ -5,7 +5,8 @@ import copy
 import orjson
 import pytest
 
-from muster.webhook.admission import ReviewError, reviews
+from muster.webhook.admission import reviews
+from muster.webhook.admission.reviews import ReviewError
 from tests.support import admissions, jobs
 
 JOB = jobs.make_trainjob(command=["trl", "sft"], numNodes=2)

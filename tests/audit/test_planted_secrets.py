@@ -9,21 +9,16 @@ import io
 import itertools
 import json
 import logging
-import pathlib
-import types
 
 import orjson
 import pytest
 
 from e2e.suites.support import thorough
-from muster.audit import chain, known, queries
-from muster.webhook import logs, metrics
+from muster.audit import known
+from muster.webhook import logs
 from muster.webhook.admission import accounts, answers
 from muster.webhook.admission.policies import Mode, Policy
-from muster.webhook.notices import denials, outcomes
-from muster.webhook.pages import filters, list_page, log_places, log_scan, record_page, record_seal
-from muster.webhook.server import endings, handlers
-from tests.support import acmes, admissions, jobs
+from tests.support import acmes, admissions, jobs, outlets
 
 WORD = "Zq7xPlanted8Secret"  # a secret that only its name, its flag or its place tells
 HF = "hf_" + "Zq7xPlanted8Secret" * 2
@@ -218,35 +213,6 @@ _named = "{0[0]} in {0[1].value}".format
 _ONE_MODE_EACH = list(zip(PLACES, itertools.cycle(MODES), strict=False))
 
 
-def outputs(document, phase, mode):
-    """Yield every text about one request that others than its author read."""
-    decision = admissions.decide(document, phase=phase, policy=Policy(mode=mode), reader=admissions.shipped_reader())
-    response = answers.answer(decision)
-    yield "annotations", orjson.dumps(response.get("auditAnnotations", {})).decode()
-    record = known.record(accounts.record(decision, MOMENT, 0.001))
-    sealed = orjson.loads(chain.Chain().seal(record))
-    yield "page", record_page.page(sealed, record_seal.Standing("", None, None), "/", []).decode()
-    yield "list", list_page.page(filters.Filters({}, queries.Questions()), listed(sealed), []).decode()
-    yield "metrics", counted(decision)
-    yield "record", orjson.dumps(record).decode()
-    yield "event", denials._message(record)  # what the Event says
-    yield "report", orjson.dumps(outcomes.said(record).results).decode()
-
-
-def listed(sealed):
-    """What was found in a log of one record."""
-    found = log_places.Found(log_places.LinePlace(0, "", 0), pathlib.Path("audit.log"), orjson.dumps(sealed))
-    return log_scan.Scan((log_scan.Row(found, queries.Entry("audit.log", 1, sealed)),), None, 1, sealed["time"])
-
-
-def counted(decision):
-    """The metrics of a service that has answered one review."""
-    counts = metrics.Metrics()
-    ending = endings.end(decision, 0.0)
-    handlers.Admission._count(types.SimpleNamespace(_metrics=counts), decision.request, ending, 0.001)
-    return counts.render().decode()
-
-
 def test_there_are_enough_of_them():
     assert len(PLACES) >= 150
 
@@ -255,7 +221,9 @@ def test_there_are_enough_of_them():
 def test_no_planted_secret_is_in_a_record_or_in_what_is_made_of_it(planted):
     place, mode = planted
     for phase in ("mutate", "validate"):
-        for output, text in outputs(copy.deepcopy(PLACES[place]), phase, mode):
+        document, reader = copy.deepcopy(PLACES[place]), admissions.shipped_reader()
+        decision = admissions.decide(document, phase=phase, policy=Policy(mode=mode), reader=reader)
+        for output, text in outlets.shared(decision):
             assert not [part for part in PARTS if part.lower() in text.lower()], (phase, output, text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 
 import orjson
@@ -28,6 +29,12 @@ HF = "hf_" + WORD * 2
         f'{{"hubToken": "{WORD}"}}',
         f"password: {WORD}",
         f"?access_token={WORD}&a=1",
+        f"bob:{WORD}@registry.example/x",
+        f"https://bob:{WORD}…",
+        f"--opt={base64.b64encode(f'token: {WORD}'.encode()).decode()}",
+        f"/mnt/{base64.urlsafe_b64encode(HF.encode()).decode().rstrip('=')}/x",
+        base64.encodebytes(f"{'x' * 80}\ntoken: {WORD}".encode()).decode(),
+        base64.b64encode(b"key: " + base64.b64encode(HF.encode())).decode(),
     ],
 )
 def test_a_token_of_a_known_form_or_behind_its_name_is_hidden(text):
@@ -44,6 +51,14 @@ def test_a_token_of_a_known_form_or_behind_its_name_is_hidden(text):
         "spec.trainer.env[HF_TOKEN].value: is taken from a Secret",
         "--hub_token $(HF_TOKEN)",
         "name:tag@sha256:" + "ab12" * 16,
+        "registry.example:5000/team/image:v1@sha256:" + "ab12" * 16,
+        "git+https://host.example/x@" + "ab12" * 10,
+        "job train-" + "ab12" * 10,
+        "/mnt/checkpoints/of-the-long-training/epoch…",
+        "spec.numNodes: '1111111111111111111111…",
+        "ClusterTrainingRuntime/torch-distributed-with-nccl, TrainJobAnnotationsOfMuster",
+        "--chat_template " + base64.b64encode(b"{{ bos_token }} a template of some length").decode(),
+        "https://host.example:8443/x and http://$(MASTER_ADDR):29500…",
     ],
 )
 def test_a_sentence_without_one_stays_as_it_is(text):

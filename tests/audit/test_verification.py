@@ -12,7 +12,8 @@ from muster.audit import anchor_notes, chain, log_files, verification
 
 def problems(lines, anchor=None, **options):
     expected = anchor_notes.Noted([anchor]) if anchor else None
-    return list(verification.verify(log_files.numbered(io.BytesIO(b"".join(lines)), "audit.log"), expected, **options))
+    found = verification.verify(log_files.numbered(io.BytesIO(b"".join(lines)), "audit.log"), expected, **options)
+    return [each for each in found if each.is_fault]
 
 
 def kinds(lines, **options):
@@ -37,6 +38,18 @@ def anchor_of(line):
 
 def test_an_untouched_log_has_no_problems(sealed):
     assert problems(sealed(5)) == []
+
+
+def test_a_log_that_begins_in_the_middle_says_so_and_that_is_no_fault(sealed):
+    (found,) = verification.verify(log_files.numbered(io.BytesIO(b"".join(sealed(5)[3:])), "audit.log"))
+    assert str(found) == "audit.log:1: begins: this chain begins at record 4; what stood before is not known"
+    assert not found.is_fault
+
+
+def test_a_log_of_which_the_first_record_was_edited_begins_with_it(sealed):
+    first, *others = sealed(3)
+    found = verification.verify(log_files.numbered(io.BytesIO(b"".join([edited(first), *others])), "audit.log"))
+    assert [each.kind for each in found] == ["edited"]
 
 
 def test_an_empty_log_has_no_problems():

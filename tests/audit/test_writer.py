@@ -4,6 +4,7 @@ import asyncio
 import collections
 import io
 import threading
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -11,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.audit import log_files, sink_worker, sinks, verification, writer
+from muster.audit import log_files, record_schema, sinks, verification, writer
+from muster.backoffs import Backoff
 
 PATIENCE = 10.0  # seconds that no passing test waits for
-SOON = sink_worker.Retry(base=0.002, cap=0.004)
-NEVER = sink_worker.Retry(base=9999.0, cap=9999.0)
+SOON = partial(Backoff, base=0.002, cap=0.004)
+NEVER = partial(Backoff, base=9999.0, cap=9999.0, least=0.5)
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def open_writer(drops):
     opened = []
 
     def make(*lanes_to, **options):
-        options = {"linger": 0.0, "retry": NEVER, "on_drop": lambda reason, n: drops.update({reason: n}), **options}
+        options = {"linger": 0.0, "backoff": NEVER, "on_drop": lambda reason, n: drops.update({reason: n}), **options}
         opened.append(writer.AuditWriter(lanes_to, **options))
         return opened[-1]
 
@@ -58,7 +60,8 @@ def submit(audit, make_record, *uids):
 
 
 def told(lines):
-    return [(record["uid"], record.get("dropped", 0)) for record in map(orjson.loads, lines)]
+    records = list(map(orjson.loads, lines))
+    return [(record_schema.event_name(each) or each["uid"], each.get("dropped", 0)) for each in records]
 
 
 def uids(lines):
@@ -86,7 +89,7 @@ def test_each_record_goes_to_every_sink_as_a_chain_of_its_own(open_writer, new_s
 def test_each_record_is_written_once_somewhere_or_counted(make_record, new_sink, fates):
     drops, primary, fallback = collections.Counter(), new_sink(), new_sink()
     audit = writer.AuditWriter(
-        [primary], fallback=fallback, retry=NEVER, linger=0.0, on_drop=lambda reason, n: drops.update({reason: n})
+        [primary], fallback=fallback, backoff=NEVER, linger=0.0, on_drop=lambda reason, n: drops.update({reason: n})
     )
     for number, fate in enumerate(fates):
         primary.error = OSError("full") if fate == "full" else None
@@ -164,7 +167,7 @@ def test_while_the_primary_fails_records_go_to_the_fallback(open_writer, new_sin
 def test_the_primary_is_found_well_again_without_a_record_and_tells_its_gap(open_writer, new_sink, make_record):
     primary, fallback = new_sink(), new_sink()
     primary.error = OSError("full")
-    audit = open_writer(primary, fallback=fallback, retry=sink_worker.Retry(base=0.1, cap=0.1))
+    audit = open_writer(primary, fallback=fallback, backoff=partial(Backoff, base=0.1, cap=0.1))
     submit(audit, make_record, "a", "b", "c")
     audit.flush(PATIENCE)
     primary.error = None
@@ -209,7 +212,7 @@ def test_with_deny_submit_says_no_until_the_primary_is_well_and_keeps_what_it_to
 ):
     primary, fallback = new_sink(), new_sink()
     primary.error = OSError("full")
-    audit = open_writer(primary, fallback=fallback, on_failure="deny", retry=SOON)
+    audit = open_writer(primary, fallback=fallback, on_failure="deny", backoff=SOON)
     submit(audit, make_record, "a")
     assert turned(audit, healthy=False)
     assert submit(audit, make_record, "b", "c") == [False, False]
@@ -223,7 +226,7 @@ def test_with_deny_submit_says_no_until_the_primary_is_well_and_keeps_what_it_to
 
 def test_with_deny_records_taken_before_the_failure_wait_for_the_primary(open_writer, stuck, new_sink, make_record):
     fallback = new_sink()
-    audit = open_writer(stuck, fallback=fallback, on_failure="deny", retry=SOON)
+    audit = open_writer(stuck, fallback=fallback, on_failure="deny", backoff=SOON)
     submit(audit, make_record, *"abc")
     assert stuck.entered.wait(PATIENCE)
     stuck.error = OSError("full")
@@ -292,7 +295,9 @@ def test_a_restarted_process_continues_the_chain_of_its_file(open_writer, log, m
         submit(audit, make_record, *each)
         assert audit.close(PATIENCE)
     lines = list(log_files.lines(log_files.rotated(log)))
-    assert [orjson.loads(line.data)["seq"] for line in lines] == [1, 2, 3, 4]
+    names = [name for name, _ in told(line.data for line in lines)]
+    assert names == ["a", "b", "log_stopped", "log_started", "c", "d", "log_stopped"]
+    assert orjson.loads(lines[3].data)["event"]["details"] == {"status": "clean"}
     assert list(verification.verify(lines)) == []
 
 
@@ -301,13 +306,16 @@ def test_a_process_that_was_killed_in_the_middle_of_a_line_is_continued(open_wri
     audit = open_writer(sinks.RotatingFileSink(log))
     submit(audit, make_record, "a")
     audit.close(PATIENCE)
-    assert [(each.line, each.kind) for each in verification.verify(log_files.lines([log]))] == [(4, "torn")]
+    assert [(each.line, each.kind) for each in verification.verify(log_files.lines([log]))] == [
+        (4, "torn"),
+        (5, "unclean"),
+    ]
 
 
 def test_a_really_full_device_does_not_stop_admission(open_writer, log, new_sink, make_record):
     fallback = new_sink()
     log.symlink_to(Path("/dev/full"))
-    audit = open_writer(sinks.RotatingFileSink(log), fallback=fallback, retry=sink_worker.Retry(base=0.1, cap=0.1))
+    audit = open_writer(sinks.RotatingFileSink(log), fallback=fallback, backoff=partial(Backoff, base=0.1, cap=0.1))
     assert submit(audit, make_record, "a", "b") == [True, True]
     assert audit.flush(PATIENCE)
     assert (audit.healthy, uids(fallback.lines)) == (False, "ab")
@@ -315,7 +323,7 @@ def test_a_really_full_device_does_not_stop_admission(open_writer, log, new_sink
     assert turned(audit, healthy=True)
     submit(audit, make_record, "c")
     audit.close(PATIENCE)
-    assert told(log.read_bytes().splitlines()) == [("a", 0), ("c", 1)]
+    assert told(log.read_bytes().splitlines()) == [("a", 0), ("c", 1), ("log_stopped", 0)]
 
 
 def test_a_second_process_writes_elsewhere_until_the_first_is_gone(open_writer, log, new_sink, make_record):
@@ -323,13 +331,13 @@ def test_a_second_process_writes_elsewhere_until_the_first_is_gone(open_writer, 
     first = open_writer(sinks.RotatingFileSink(log))
     submit(first, make_record, "a")
     first.flush(PATIENCE)
-    second = open_writer(sinks.RotatingFileSink(log), fallback=fallback, retry=SOON)
+    second = open_writer(sinks.RotatingFileSink(log), fallback=fallback, backoff=SOON)
     submit(second, make_record, "b")
     second.flush(PATIENCE)
     assert (second.healthy, uids(fallback.lines)) == (False, "b")
     first.close(PATIENCE)
     assert turned(second, healthy=True)
-    assert told(log.read_bytes().splitlines()) == [("a", 0), ("b", 0)]
+    assert told(log.read_bytes().splitlines()) == [("a", 0), ("log_stopped", 0), ("log_started", 0), ("b", 0)]
     assert list(verification.verify(log_files.lines([log]))) == []
 
 

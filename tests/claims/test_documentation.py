@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from muster.strategies.claims import notations
+from muster.strategies.claims import requests
 from muster.strategies.frameworks import builtin
 from muster.webhook import configs
 
@@ -25,7 +25,7 @@ def test_the_profiles_shown_are_a_configuration():
 def test_the_annotations_shown_can_be_read():
     shown = [yaml.safe_load(block) for block in BLOCKS if "resource-claims" in block]
     for value in (value for each in shown for value in each.values()):
-        claims, problems = notations.read(value, "annotation")
+        claims, problems = requests.read(value, "annotation")
         assert claims
         assert problems == ()
 

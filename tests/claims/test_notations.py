@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.strategies.claims import notations
+from muster.strategies.claims import requests
 from muster.strategies.documents import findings
 from muster.strategies.documents.model import PodClaim
 from tests.support import generated, limits
@@ -19,7 +19,7 @@ TEMPLATE = {"name": "gpu", "resourceClaimTemplateName": "two"}
 
 
 def read(value):
-    return notations.read(value if isinstance(value, str) else json.dumps(value), FIELD)
+    return requests.read(value if isinstance(value, str) else json.dumps(value), FIELD)
 
 
 def test_claims_by_template_and_by_name_are_read():

@@ -194,7 +194,7 @@ def test_lines_that_are_no_records_are_counted_and_hide_nothing(muster, log):
 def test_the_decisions_to_choose_from_are_those_of_the_log():
     assert (
         list(typing.get_args(record_schema.Decision))
-        == commandline.table()["commands"]["audit"]["actions"]["ls"]["arguments"]["--decision"]["choices"]
+        == commandline.table().commands["audit"].actions["ls"].arguments["--decision"]["choices"]
     )
 
 

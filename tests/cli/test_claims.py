@@ -31,7 +31,7 @@ def server(monkeypatch):
     made = ApiServer()
     made.put(namespace())
 
-    async def connect(_kubeconfig=None):
+    async def connect(_kubeconfig=None, _context=None):
         return made.connection()
 
     monkeypatch.setattr(clients, "connect", connect)

@@ -75,7 +75,7 @@ def test_a_check_runs_the_modules_that_its_job_needs(process):
     run = done.stdout.decode().splitlines()[1].split()
     assert "muster.strategies.frameworks.trl.trl_strategy" in run
     assert not {name for name in run if name.startswith("muster.webhook.cli.related.queues")}
-    assert len(run) <= 230
+    assert len(run) <= 170
 
 
 def test_the_version_needs_no_more_than_the_parser(process):

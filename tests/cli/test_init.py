@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import stat
+from importlib import resources
 
 import pytest
 
-from muster.webhook import kubeyaml
-from muster.webhook.cli import commandline, starters
+from muster.webhook import cli, kubeyaml
+from muster.webhook.cli import commandline
 
 SIZES = [(1, 1), (1, 8), (2, 1), (4, 2)]
-KINDS = commandline.table()["commands"]["init"]["arguments"]["kind"]["choices"]
+KINDS = commandline.table().commands["init"].arguments["kind"]["choices"]
 VOLUMES = [kind for kind in KINDS if kind not in ("torchtune", "vllm")]
 ONE_NODE = {"torchtune"}
 COMMENT = re.compile(r"^( *)# (- --.*|- fsdp2)$")
@@ -37,7 +38,7 @@ def only_job(text):
 
 
 def test_there_is_one_file_for_each_kind():
-    folder = starters.resources.files(starters)
+    folder = resources.files(cli).joinpath("starter_templates")
     assert {each.name for each in folder.iterdir() if each.name.endswith(".yaml")} == {f"{kind}.yaml" for kind in KINDS}
 
 

@@ -9,13 +9,15 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import resources
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
-from muster.webhook.cli import packages
+from muster.webhook import cli
+from muster.webhook.cli.commands import strategies
 
 ROOT = Path(__file__).parents[2]
 NAME = "deep-speech"
@@ -60,7 +62,7 @@ def test_it_is_installed_and_its_tests_pass_and_muster_finds_it(package, tmp_pat
 
 def test_each_file_is_there_and_no_blank_is_left(package):
     texts = {str(path.relative_to(package)): path.read_text() for path in package.rglob("*") if path.is_file()}
-    assert set(texts) == {path.replace("$package", PACKAGE) for path in packages.FILES.values()}
+    assert set(texts) == {path.replace("$package", PACKAGE) for path in strategies.FILES.values()}
     for path, text in texts.items():
         assert not re.search(r"\$[a-z]", text), path
         assert max(map(len, text.splitlines())) <= 120, path
@@ -69,8 +71,8 @@ def test_each_file_is_there_and_no_blank_is_left(package):
 
 
 def test_each_template_has_a_place():
-    folder = packages.resources.files(packages).joinpath("templates")
-    assert {each.name for each in folder.iterdir()} == set(packages.FILES)
+    folder = resources.files(cli).joinpath("package_templates")
+    assert {each.name for each in folder.iterdir()} == set(strategies.FILES)
 
 
 def test_its_code_has_no_findings_of_the_linter(package):

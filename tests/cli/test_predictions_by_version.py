@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
+from muster.strategies.documents.runtimes import NEWEST, VERSIONS, Runtime
 from muster.strategies.trainer import predictions
 from tests.cli.test_predictions import GOLDEN, node, nodes, resources
 

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
+from muster.strategies.documents.runtimes import NEWEST, VERSIONS
 from muster.webhook.cli import commandline, main
 from muster.webhook.cli.schemas import check, known_as, schema_shapes
 from muster.webhook.cluster import trainers

@@ -144,7 +144,7 @@ class FakeApiServer:
             return web.Response(status=404, text="404 page not found\n")
         if verb in ("get", "list"):
             return self._get(plural, namespace, name[0]) if name else self._list(request, plural, namespace)
-        return await (self._create if verb == "create" else self._watch)(request, plural)
+        return await (self._create(request, plural) if verb == "create" else self._watch(request, plural, namespace))
 
     async def _create(self, request, plural):
         """Answer a creation by the refusal of its plural, and keep what was sent; nothing is stored."""
@@ -165,7 +165,7 @@ class FakeApiServer:
             metadata["continue"] = str(start + size)
         return web.json_response({"metadata": metadata, "items": objects[start : start + size]})
 
-    async def _watch(self, request, plural):
+    async def _watch(self, request, plural, namespace):
         since = int(request.query["resourceVersion"])
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
@@ -174,7 +174,7 @@ class FakeApiServer:
             return response
         queue = asyncio.Queue()
         for version, changed, line in self._history:
-            if changed == plural and version > since:
+            if changed == plural and version > since and _is_in(namespace, line):
                 queue.put_nowait(line)
         self._watchers[plural].append(queue)
         try:
@@ -182,7 +182,8 @@ class FakeApiServer:
                 if isinstance(chunk, Exception):
                     request.transport.abort()
                     break
-                await response.write(chunk)
+                if _is_in(namespace, chunk):
+                    await response.write(chunk)
         finally:
             self._watchers[plural].remove(queue)
         return response
@@ -190,6 +191,11 @@ class FakeApiServer:
 
 def event(kind, document):
     return json.dumps({"type": kind, "object": document}).encode() + b"\n"
+
+
+def _is_in(namespace, line):
+    """Whether a watch of a namespace, or of all, tells a line; broken ones are told by all."""
+    return not namespace or b'"namespace"' not in line or json.dumps({"namespace": namespace}).encode()[1:-1] in line
 
 
 def without_type(document):

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.webhook import backoffs
+from muster import backoffs
 
 
 class Highest(random.Random):
@@ -25,6 +25,13 @@ def test_no_delay_is_negative_or_above_the_cap_however_many_failures(failures, s
     backoff = backoffs.Backoff(random.Random(seed), base=0.25, cap=30.0)  # noqa: S311 - jitter
     backoff.failures = failures
     assert 0.0 <= backoff.delay() <= 30.0
+
+
+def test_a_share_of_the_bound_is_always_waited_where_that_is_asked_for():
+    backoff = backoffs.Backoff(random.Random(1), base=1.0, cap=8.0, least=0.5)  # noqa: S311 - jitter
+    delays = [backoff.delay() for _ in range(6)]
+    assert all(bound / 2 <= delay <= bound for delay, bound in zip(delays, [1, 2, 4, 8, 8, 8], strict=True))
+    assert len(set(delays)) == 6
 
 
 def test_what_the_server_asks_for_is_waited_in_full_but_not_for_ever():

@@ -204,3 +204,51 @@ async def test_starting_twice_is_an_error_and_stopping_twice_is_not(reader, unti
     await reader.stop()
     reader.start()
     await until(lambda: reader.synced)
+
+
+SPACES = ("team-a", "team-b")
+
+
+async def test_of_named_namespaces_alone_objects_are_asked_for_and_kept(server, api, trainjob, until):
+    reader = live.LiveReader(kinds.KINDS.values(), api, namespaces=SPACES)
+    server.forbidden.update(kind.path() for kind in kinds.KINDS.values() if kind.namespaced)
+    for space in (*SPACES, "team-c"):
+        server.put(_in(space, trainjob("llama")))
+    reader.start()
+    await until(lambda: reader.synced)
+    assert not reader.problems()
+    assert [reader.get(readers.Ref("TrainJob", space, "llama"))["metadata"]["namespace"] for space in SPACES] == [
+        *SPACES
+    ]
+    assert sorted(each["metadata"]["namespace"] for each in reader.every("TrainJob", {})) == [*SPACES]
+    assert reader.figure("entries")["TrainJob"] == 2
+    with pytest.raises(readers.NotCached):
+        reader.get(readers.Ref("TrainJob", "team-c", "llama"))
+    await reader.stop()
+
+
+async def test_a_change_in_one_of_the_namespaces_is_followed(server, api, trainjob, until):
+    reader = live.LiveReader(kinds.KINDS.values(), api, namespaces=SPACES)
+    await ready(reader, until)
+    server.put(_in("team-b", trainjob("late")))
+    await until(lambda: [each["metadata"]["name"] for each in reader.every("TrainJob", {})] == ["late"])
+    await reader.stop()
+
+
+async def test_one_namespace_without_access_keeps_the_reader_from_being_synced(server, api, until):
+    server.forbidden.add(kinds.KINDS["TrainJob"].path("team-b"))
+    reader = live.LiveReader(kinds.KINDS.values(), api, namespaces=SPACES)
+    reader.start()
+    await until(lambda: set(reader.problems()) == {"TrainJob"})
+    assert not reader.synced
+    assert reader.every("TrainJob", {}) is None
+    await reader.stop()
+
+
+async def test_the_namespaces_share_the_memory_of_one_limit(api):
+    whole, parts = (live.LiveReader(kinds.KINDS.values(), api, namespaces=each) for each in ((), SPACES))
+    assert whole.figure("limit_bytes") == parts.figure("limit_bytes")
+
+
+def _in(space, document):
+    return {**document, "metadata": {**document["metadata"], "namespace": space}}

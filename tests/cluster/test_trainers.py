@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS
+from muster.strategies.documents.runtimes import NEWEST, VERSIONS
 from muster.webhook import configs
 from muster.webhook.cluster import readers, trainers
 from muster.webhook.server import clusters

@@ -17,14 +17,18 @@ def test_the_controllers_are_off_until_they_are_switched_on():
 
 def test_what_the_file_says_is_what_the_controllers_do():
     text = "controllers: {enabled: true, grace: 5, resync: 7, deadline: 2, endedPods: null, lease: {name: x, retry: 1}}"
-    options = controller_service.options_of(parsed(text).controllers, 9)
-    assert (options.grace, options.resync, options.deadline, options.ended_pods, options.room) == (5, 7, 2, None, 9)
+    config = parsed(f"{text}\ncluster: {{cacheLimit: 20000000, namespaces: [team-a]}}")
+    options = controller_service.options_of(config.controllers, config.cluster)
+    assert (options.grace, options.resync, options.deadline, options.ended_pods) == (5, 7, 2, None)
+    assert (options.room, options.namespaces) == (20000000, ("team-a",))
     assert (options.terms.name, options.terms.retry, options.terms.duration) == ("x", 1, 15)
 
 
 def test_what_the_file_says_of_trainings_is_what_is_kept():
-    options = collecting.options_of(parsed("trainings: {enabled: true, deadline: 2, lease: {name: x}}").trainings, 7)
-    assert (options.deadline, options.terms.name, options.room) == (2, "x", 7)
+    text = "trainings: {enabled: true, deadline: 2, lease: {name: x}}\ncluster: {namespaces: [team-a, team-b]}"
+    options = collecting.options_of(parsed(text).trainings, parsed(text).cluster)
+    assert (options.deadline, options.terms.name, options.room) == (2, "x", 160 * 1024 * 1024)
+    assert options.namespaces == ("team-a", "team-b")
     assert not configs.Config().trainings.enabled
     assert configs.Config().trainings.lease.name == "muster-trainings"
 

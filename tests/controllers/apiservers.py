@@ -49,6 +49,7 @@ class ApiServer:
     Attributes:
         log: (verb, plural, namespace, name) of every write that was carried out.
         faults: called with (method, plural) of every request; may raise.
+        followed: (plural, namespace) of every list.
         watched: called after each change with (plural, document or None).
         pause: seconds that a request takes at most, besides turns of others.
         lag: seconds, on average, by which each watch is late with each event; by default those of `LAG`.
@@ -64,6 +65,7 @@ class ApiServer:
         self.watched = lambda _plural, _document: None
         self.pause = 0.0
         self.lag = float(os.environ.get("LAG", "0"))
+        self.followed = set()
         self._watches = []
         self._history = []
 
@@ -133,7 +135,7 @@ class ApiServer:
 
     def _answer(self, method, plural, key, query, body, content_type):
         if method == "GET" and not key[1]:
-            return self._watch(plural, query) if query.get("watch") else self._list(plural, key[0], query)
+            return self._watch(plural, key[0], query) if query.get("watch") else self._list(plural, key[0], query)
         if method == "POST":
             return Answer(201, self._create(plural, key[0], copy.deepcopy(body)))
         present = self.objects[plural].get(key)
@@ -183,12 +185,13 @@ class ApiServer:
         return {"kind": "Status", "status": "Success"}
 
     def _list(self, plural, namespace, query):
+        self.followed.add((plural, namespace))
         there = [each for (space, _), each in self.objects[plural].items() if namespace in {"", space}]
         items = [copy.deepcopy(each) for each in there if _chosen(each, query)]
         return Answer(200, {"metadata": {"resourceVersion": self.last}, "items": items})
 
-    def _watch(self, plural, query):
-        watch = Watch(plural, query)
+    def _watch(self, plural, namespace, query):
+        watch = Watch(plural, namespace, query)
         for version, *change in self._history:
             if version > int(query["resourceVersion"]):
                 watch.tell(*change)
@@ -197,12 +200,12 @@ class ApiServer:
 
 
 class Watch:
-    def __init__(self, plural, query):
-        self.plural, self.query = plural, query
+    def __init__(self, plural, namespace, query):
+        self.plural, self.namespace, self.query = plural, namespace, query
         self.queue = asyncio.Queue()
 
     def tell(self, plural, before, after, shown):
-        if plural != self.plural:
+        if plural != self.plural or self.namespace not in {"", shown["metadata"].get("namespace", "")}:
             return
         was = before is not None and _chosen(before, self.query)
         now = after is not None and _chosen(after, self.query)

@@ -27,11 +27,11 @@ class Cluster:
         self.server.put(namespace())
         self.server.put(namespace("muster-system"))
 
-    def start(self, *, terms=None, grace=0.2, ended_pods=None, resync=0.3):
+    def start(self, *, terms=None, grace=0.2, ended_pods=None, resync=0.3, namespaces=()):
         connection = self.server.connection()
         pace = reflector.Pace(rng=random.Random(1))  # noqa: S311 - the same in every run
         options = controller_service.ControllerOptions(
-            terms, grace=grace, resync=resync, look=0.02, ended_pods=ended_pods, pace=pace
+            terms, grace=grace, resync=resync, look=0.02, ended_pods=ended_pods, pace=pace, namespaces=namespaces
         )
         made = controller_service.Controllers(connection, lambda: self.profiles, options)
         made.connection = connection

@@ -51,8 +51,10 @@ class Scene:
         metadata = {"name": "job", "namespace": "team-a", "uid": uid, "annotations": {"theirs": "stays", **annotations}}
         self.server.put({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {}})
 
-    def start(self):
-        made = collecting.Collecting(self.server.connection(), told=self.outcomes.append)
+    def start(self, **options):
+        made = collecting.Collecting(
+            self.server.connection(), collecting.CollectingOptions(**options), self.outcomes.append
+        )
         made.start()
         self.begun.append(made)
         return made
@@ -101,6 +103,20 @@ async def test_what_the_guard_reported_is_kept_when_the_pod_is_gone(scene):
     assert (kept["worldSize"], kept["expected"], kept["outcome"], kept["pod"]) == (2, "2", "as-asked", "job-node-0-0-a")
     assert scene.server.get("JobSet", "job", "team-a")["metadata"]["annotations"]["theirs"] == "stays"
     await waits.until(lambda: scene.outcomes == ["as-asked", "as-asked"])
+
+
+async def test_in_named_namespaces_alone_reports_are_heard(scene):
+    scene.server.put(namespace("team-b"))
+    away = scene.server.get("JobSet", "job", "team-a")
+    scene.server.put({**away, "metadata": {**away["metadata"], "namespace": "team-b", "annotations": {}}})
+    scene.server.put(
+        {**(elsewhere := pod("job-node-0-0-a", said())), "metadata": {**elsewhere["metadata"], "namespace": "team-b"}}
+    )
+    scene.server.put(pod("job-node-0-0-a", said()))
+    scene.start(namespaces=("team-a",))
+    await waits.until(scene.kept)
+    await scene.settled()
+    assert {space for _, plural, space, _ in scene.server.log if plural == "jobsets"} == {"team-a"}
 
 
 async def test_a_pod_that_is_deleted_at_once_has_been_heard(scene):

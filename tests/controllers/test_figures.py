@@ -89,3 +89,19 @@ async def test_when_the_leader_dies_another_goes_on(cluster):
     await cluster.until(lambda: cluster.open() == ["a-0"])
     assert not leader.leading
     await cluster.until(lambda: sum(each.leading for each in everyone) == 1)
+
+
+async def test_in_named_namespaces_alone_seats_are_given_and_objects_followed(cluster):
+    for space in ("team-b", "team-c"):
+        cluster.server.put(namespace(space))
+    leader = cluster.start(namespaces=("team-a", "team-b"))
+    for space in ("team-a", "team-b", "team-c"):
+        cluster.server.put(jobset("a", (CLAIM, 1), space=space))
+        cluster.server.put(pod("a-0", CLAIM, job="a", space=space))
+    await cluster.until(lambda: cluster.open("team-a") == cluster.open("team-b") == ["a-0"])
+    await tells(cluster, leader, taken={"sampler": 2}, limit={"sampler": 8})
+    await cluster.quiet()
+    assert cluster.open("team-c") == []
+    assert {space for _, _, space, _ in cluster.server.log} <= {"team-a", "team-b"}
+    assert {plural for plural, space in cluster.server.followed if not space} == {"namespaces"}
+    assert leader.held("limit_bytes")["Pod"] == caches.ROOM * kinds.POD.share

@@ -39,7 +39,7 @@ import yaml
 from msgspec.structs import replace
 
 from muster.strategies.documents.findings import Finding, Severity
-from muster.strategies.documents.trainer_versions import VERSIONS
+from muster.strategies.documents.runtimes import VERSIONS
 from muster.webhook.cli import cases as decided
 from muster.webhook.cli import problems
 from muster.webhook.kubeyaml import sources

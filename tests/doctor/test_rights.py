@@ -59,12 +59,24 @@ async def test_reading_is_asked_about_everywhere_and_for_the_account_with_its_gr
     assert all(each["groups"] == groups for each in reviews)
 
 
+async def test_where_namespaces_are_named_rights_are_asked_about_in_each_of_them(world, examine):
+    world.configure("cluster: {namespaces: [team-a, team-b]}")
+    world.revoked = {"get configmaps"}
+    found = await examine("rights")
+    spaces = [each["resourceAttributes"].get("namespace") for each in asked(world)]
+    assert spaces.count("team-a") == spaces.count("team-b") == len(ALWAYS)
+    assert [line.partition(" may not ")[2].partition(";")[0] for line in found] == [
+        "get configmaps in team-a",
+        "get configmaps in team-b",
+    ]
+
+
 async def test_missing_verbs_of_a_resource_are_one_finding(world, examine):
     world.revoked = {"list nodes", "watch nodes", "get configmaps"}
     found = await examine("rights")
     assert [line.partition(" may not ")[2].partition(";")[0] for line in found] == [
-        "list, watch nodes",
         "get configmaps",
+        "list, watch nodes",
     ]
     assert all(line.startswith("error rights: ") for line in found)
 

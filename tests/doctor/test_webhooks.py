@@ -165,6 +165,19 @@ async def test_namespaces_that_are_left_out_are_named_five_at_most(world, examin
     assert line.startswith("warning namespaces: not all entries apply in lab-0, lab-1, lab-2, lab-3, lab-4 and 2 more")
 
 
+async def test_where_the_configuration_names_namespaces_these_are_the_ones_that_count(world, examine):
+    world.objects[worlds.NAMESPACES]["items"] += [worlds.namespace("team-b"), worlds.namespace("lab")]
+    for entry in world.every_entry():
+        term = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-b"]}
+        entry["namespaceSelector"]["matchExpressions"].append(term)
+    world.configure("cluster: {namespaces: [team-b]}")
+    (line,) = await examine("namespaces")
+    assert line.startswith("ok namespaces: all entries apply in all 1 namespaces of users")
+    world.configure("cluster: {namespaces: [team-b, lab]}")
+    (line,) = await examine("namespaces")
+    assert line.startswith("warning namespaces: not all entries apply in lab: jobs there are not corrected")
+
+
 @pytest.mark.parametrize(
     ("selector", "taken"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.frameworks.default import DefaultStrategy
+from muster.strategies.frameworks.default.default_strategy import DefaultStrategy
 from tests.frameworks.builders import enforce, gpus, job_of, jobset, replicated_job, runtime, trainjob
 
 DOCUMENTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags
 from muster.strategies.launches.launches import STRICT
 from tests.frameworks.builders import enforce, found, gpus, runtime, trainjob
 from tests.support import limits
@@ -49,7 +49,7 @@ def arguments(draw, launcher=True):
 
 def scripts(method, words):
     """What of the arguments a script must see."""
-    foreign = parsing.parse(method, words).launcher_tokens
+    foreign = flags.parse(method, words).launcher_tokens
     return [word for index, word in enumerate(words) if index not in foreign]
 
 
@@ -93,7 +93,7 @@ def test_a_second_pass_changes_nothing(given_, form, nodes, devices):
 @limits.SOME
 def test_on_one_node_flags_of_accelerate_are_only_touched_where_a_preset_brings_eight_processes(given_, form, devices):
     method, args = given_
-    parsed = parsing.parse(method, args)
+    parsed = flags.parse(method, args)
     out, _ = enforced(form, method, args, nodes=1, devices=devices)
     preset = parsed.launcher_values.get("accelerate_config")
     if parsed.launcher_values and preset not in set(flags.presets()) - {"single_gpu"}:
@@ -105,7 +105,7 @@ def test_on_one_node_flags_of_accelerate_are_only_touched_where_a_preset_brings_
 def test_on_two_nodes_a_launch_spans_them_or_is_refused(given_, form):
     method, args = given_
     out, governing = enforced(form, method, args, nodes=2)
-    launched = parsing.parse(method, arguments_of(out.argv, method)).launcher_values
+    launched = flags.parse(method, arguments_of(out.argv, method)).launcher_values
     spans = f"trl.scripts.{method}" in " ".join(out.argv) or launched.get("num_machines") == "2"
     assert spans or "trl/launch" in {each.rule for each in found("trl", out.document, governing)}
 

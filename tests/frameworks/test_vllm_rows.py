@@ -14,7 +14,7 @@ from muster.strategies.frameworks.vllm import model_shapes, serve_view, vllm_fla
 from muster.strategies.frameworks.vllm.serve_view import Circumstances, ServeView
 from muster.strategies.launches import readings
 from muster.strategies.launches.sites import Site
-from muster.strategies.rules import judge, rule_rows
+from muster.strategies.rules import judge, relations
 from tests.support import row_problems
 
 TEXTS = upstream.text("vllm", "rows.toml").split("\n[[row]]\n")[1:]
@@ -42,7 +42,7 @@ def findings(text, facts, line):
     (launch,) = readings.read(words[start:]).launches
     view = Assumed(vllm_servers.of_launch(launch, site.values), site, Circumstances())
     view.facts = facts
-    return list(judge(rule_rows.Rows(f"\n[[row]]\n{text}"), view))
+    return list(judge(relations.Rows(f"\n[[row]]\n{text}"), view))
 
 
 def test_rows_name_flags_and_facts_that_exist():

@@ -7,9 +7,9 @@ import tomllib
 
 from muster.strategies import upstream
 from muster.strategies.documents.model import EnvVar
-from muster.strategies.frameworks.trl import parsing
+from muster.strategies.frameworks.trl import flags
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
-from muster.strategies.frameworks.trl.training_settings import TrainingSettings
+from muster.strategies.frameworks.trl.validation import TrainingSettings
 from muster.strategies.launches.sites import Site
 from muster.strategies.rules import judge, load
 
@@ -23,7 +23,7 @@ def found(method, *args, env=(), world=1, **facts):
     invocation = Invocation(method, Form.TRL, tuple(args))
     variables = tuple(EnvVar(name=name, value=value) for name, value in dict(env).items())
     site = Site(("trl", method), tuple(args), own_command=True, path=(), document={}, env=variables)
-    parsed = parsing.parse(method, args)
+    parsed = flags.parse(method, args)
     settings = TrainingSettings(invocation, parsed, site, FACTS | {"method": method} | facts, lambda: world)
     settings.field = lambda name: name
     return list(judge(load("trl"), settings))

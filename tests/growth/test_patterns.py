@@ -27,7 +27,6 @@ _NOT = {
     "strategies/launches/networks.py: re.compile('(.*,)?s*[^=].*')": _SHORT,
     "strategies/shell/grammar.py: _NEXT_LINE": "it is tried behind a backslash, and comments are read once",
     "strategies/shell/word_parser.py: _BACKTICKS": "it is tried at a backtick, and one that nothing closes ends it all",
-    "strategies/launches/written.py: LOOPBACK": "compared with whole texts",
     "audit/known.py: _STEP": "it is tried where the step before ends, and a bracket that nothing closes is the last",
 }
 """Patterns that are linear where they are used, and why; each is one that the test would find."""
@@ -42,7 +41,7 @@ _OTHERS = {
     "audit/scanner.py: re.compile(each)": "configured",
     "webhook/cli/migrations/pod_templates.py: pattern": "names of variables that operators set",
     "webhook/cli/migrations/trainjob_writing.py: pattern": "the name of a job, and of its roles",
-    "webhook/cli/schemas/schema_shapes.py: re.compile(re.sub('$$', 'Z', described['patter": "of CRDs, see below",
+    "webhook/cli/schemas/schema_shapes.py: re.compile(re.sub('$$', 'Z', described.pattern": "of CRDs, see below",
     "webhook/doctor/dry_run_probe.py: re.search(pattern, message)": "see below",
 }
 """Patterns that are made while the service runs, and of what."""

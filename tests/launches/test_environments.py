@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from muster.strategies.documents import decoding, model
-from muster.strategies.launches import environments
+from muster.strategies.launches import sites
 
 
 def told(*env, name="node", replaced=frozenset(), **resources):
     container = decoding.read({"env": env, "resources": resources}, model.Container)
-    found = environments.known(container.env, name, container.resources, replaced)
+    found = sites.known(container.env, name, container.resources, replaced)
     return {each.name: each.literal for each in found}
 
 

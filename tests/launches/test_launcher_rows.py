@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from muster.strategies import upstream
-from muster.strategies.launches import launcher_settings, launches
+from muster.strategies.launches import launches, variables
 from tests.support import row_problems
 
 ROWS = [
@@ -22,7 +22,7 @@ def told(package, row, line):
     words = shlex.split(line)
     start = next(index for index, word in enumerate(words) if "=" not in word)
     launch, env = launches.parse(words[start:]), dict(word.split("=", 1) for word in words[:start])
-    found = [*launcher_settings.refused(launch), *launcher_settings.refused_variables(launch, env, package)]
+    found = [*variables.refused_settings(launch), *variables.refused_variables(launch, env, package)]
     named = [row["flag"]] if isinstance(row["flag"], str) else row["flag"]
     return [message for name, _, message in found if {name, f"env.{name}"} & set(named)]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.launches import launcher_settings, launches
+from muster.strategies.launches import launches, variables
 from tests.frameworks.builders import found, gpus, jobset, replicated_job, runtime, trainjob
 
 
 def refused(line):
-    return [option for option, _, _ in launcher_settings.refused(launches.parse(tuple(line.split())))]
+    return [option for option, _, _ in variables.refused_settings(launches.parse(tuple(line.split())))]
 
 
 REFUSED = {
@@ -67,7 +67,7 @@ def test_gpus_of_another_maker_are_not_counted():
     assert said("torchrun --nproc-per-node xpu x.py", "core/launch", resources=intel) == []
 
 
-def variables(*pairs):
+def env_of(*pairs):
     return [{"name": name, "value": value} for name, value in pairs]
 
 
@@ -81,17 +81,17 @@ def of_jobset(env, command=None):
 
 
 def test_a_variable_that_names_one_behind_it_is_refused():
-    behind = variables(("END", "$(HEAD):29500"), ("HEAD", "set-node-0-0.set"))
+    behind = env_of(("END", "$(HEAD):29500"), ("HEAD", "set-node-0-0.set"))
     assert of_jobset(behind) == ["error"]
     assert of_jobset(behind[::-1]) == []
     assert of_jobset(behind, ["bash", "-c", "torchrun --nnodes=2 --rdzv-endpoint=$END x.py"]) == ["error"]
 
 
 def test_a_variable_that_the_shell_sets_anew_or_that_trainer_writes_behind_is_not_spoken_of():
-    behind = variables(("END", "$(HEAD):29500"), ("HEAD", "set-node-0-0.set"))
+    behind = env_of(("END", "$(HEAD):29500"), ("HEAD", "set-node-0-0.set"))
     shell = "export END=set-node-0-0.set:29500; torchrun --nnodes=2 --rdzv-endpoint=$END x.py"
     assert of_jobset(behind, ["bash", "-c", shell]) == []
-    assert of_jobset(variables(("END", "$(PET_MASTER_ADDR):29500"), ("PET_MASTER_ADDR", "a"))) == []
+    assert of_jobset(env_of(("END", "$(PET_MASTER_ADDR):29500"), ("PET_MASTER_ADDR", "a"))) == []
 
 
 OF_PLUGINS = {
@@ -104,7 +104,7 @@ OF_PLUGINS = {
 @pytest.mark.parametrize("plugin", OF_PLUGINS)
 def test_env_that_the_plugin_of_the_runtime_writes_is_refused(plugin):
     mine, others = OF_PLUGINS[plugin]
-    document = trainjob({"command": ["python", "x.py"], "env": variables((mine, "1"), (others, "1"))})
+    document = trainjob({"command": ["python", "x.py"], "env": env_of((mine, "1"), (others, "1"))})
     governing = runtime(policy={plugin: {}})
 
     fields = [each.field for each in found("default", document, governing) if each.rule == "core/reserved-env"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from muster.strategies.claims import notations
+from muster.strategies.claims import requests
 from tests.manifests import kinds, shapes
 
 __all__ = ["check"]
@@ -57,7 +57,7 @@ def _metadata_problems(document: Document) -> Iterator[str]:
         yield f"metadata.labels: {FRAMEWORK} {label!r} is none of {', '.join(FRAMEWORKS)}"
     for name, value in metadata.get("annotations", {}).items():
         if name == CLAIMS:
-            yield from (str(problem) for problem in notations.read(value, "metadata.annotations")[1])
+            yield from (str(problem) for problem in requests.read(value, "metadata.annotations")[1])
         elif name.startswith("muster.dev/") and not set(value.split(",")) <= ANNOTATIONS.get(name, set()):
             yield f"metadata.annotations: {name}: {value!r} means nothing to Muster"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from datetime import UTC, datetime
 
@@ -11,7 +12,7 @@ from muster.certs import authorities
 from muster.sessions.cli import pods
 from muster.sessions.cli.main import parser
 from muster.sessions.platforms import manifests
-from tests.manifests import files
+from tests.manifests import files, policies
 
 FOLDER = files.FOLDER / "sessions"
 DOCUMENTS = [
@@ -99,8 +100,20 @@ def test_its_rights_are_for_its_own_objects_where_its_engines_are(settings):
     assert secrets == {"create", "get"}
 
 
+def test_its_policy_names_what_its_engines_have_and_binds_its_account(settings):
+    policy, binding = one("ValidatingAdmissionPolicy"), one("ValidatingAdmissionPolicyBinding")
+    assert policies.unnamed(policy, settings) == set()
+    assert policies.unnamed(policy, dataclasses.replace(settings, image="another:1")) == {"another:1"}
+    assert policy["spec"]["failurePolicy"] == "Fail"
+    assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+    bound = {each for rule in policy["spec"]["matchConstraints"]["resourceRules"] for each in rule["resources"]}
+    written = {"create", "patch", "update"}
+    assert bound == {each for rule in one("Role")["rules"] if written & {*rule["verbs"]} for each in rule["resources"]}
+
+
 def test_its_own_objects_are_called_otherwise_than_those_of_its_engines(settings):
-    own = {each["metadata"]["name"] for each in DOCUMENTS if each["kind"] not in {"Role", "RoleBinding"}}
+    shared = {"Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    own = {each["metadata"]["name"] for each in DOCUMENTS if each["kind"] not in shared}
     assert own == {settings.gateway}
     assert manifests.name_of(settings) not in own
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from muster.strategies.documents import overrides, trainer_versions
+from muster.strategies.documents import runtimes, trainjobs
 from muster.webhook.cli import migrations
 from muster.webhook.cli.schemas import schema_shapes, schema_validation
 from tests.migrations import jobs
@@ -46,7 +46,7 @@ def _pod(patch):
 def test_the_patches_are_those_that_a_finding_of_the_trainer_of_today_says(migrated):
     override = {"targetJobs": [*NODE, {"name": "launcher"}], "spec": {"hostUsers": False}}
     job = jobs.trainjob({**REF, "annotations": {"c": "d"}, "podTemplateOverrides": [override]})
-    written = overrides.spelled(job, trainer_versions.NEWEST.patches)
+    written = trainjobs.spelled(job, runtimes.NEWEST.patches)
     assert migrated(job).job == {**REF, **written}
     kind = schema_shapes.kinds("2.3")["TrainJob"]
     told = schema_validation.told(job, ("spec", "podTemplateOverrides"), kind, lambda _: False)
@@ -59,6 +59,12 @@ def test_the_patches_are_those_that_a_finding_of_the_trainer_of_today_says(migra
 )
 def test_a_member_of_another_type_is_refused(refusal, spec):
     assert "correct it, then migrate" in refusal(jobs.trainjob({**REF, **spec}))
+
+
+def test_the_whole_path_of_a_member_of_another_type_is_told(refusal):
+    override = {"targetJobs": [{"name": ["node"]}], "serviceAccountName": "s"}
+    told = refusal(jobs.trainjob({**REF, "podSpecOverrides": [override]}))
+    assert told == "spec.podSpecOverrides[0].targetJobs[0].name: must be a string; correct it, then migrate"
 
 
 def test_an_override_of_several_jobs_patches_each(migrated):

@@ -363,3 +363,11 @@ def test_a_job_that_cannot_be_read_is_refused_with_its_field(refusal):
         "spec.pytorchReplicaSpecs: has no replica with a pod; write Master or Worker"
     )
     assert refusal(jobs.pytorch(1, {"runPolicy": []})).startswith("spec.runPolicy: must be an object")
+
+
+def test_a_member_of_another_type_in_a_pod_template_is_refused_with_its_path(refusal):
+    told = refusal(jobs.pytorch(1, worker={"args": ["--lr", 5]}))
+    assert told == (
+        "spec.pytorchReplicaSpecs.Worker.template.spec.containers[pytorch].args[1]: must be a string; correct it, "
+        "then migrate"
+    )

@@ -40,6 +40,16 @@ CHOICES = {
     "controllers": {"controllers": ON, "config": {"controllers": {"grace": 60, "lease": {"duration": 20}}}},
     "controllers of another name": {"controllers": ON, "config": {"controllers": {"lease": {"name": "writers"}}}},
     "reports of trainings are kept": {"config": {"trainings": {"enabled": True, "lease": {"name": "keepers"}}}},
+    "some namespaces alone": {
+        "controllers": ON,
+        "config": {
+            "cluster": {"namespaces": ["team-a", "team-b"]},
+            "checks": {"dryRun": True},
+            "trainings": ON,
+            "audit": {"events": True, "reports": "openreports"},
+        },
+        "webhooks": {"excludedNamespaces": ["gpu-operator"]},
+    },
     "all runtimes": {
         "runtimes": {"torchDistributed": ON, "torchtuneDistributed": MODELS, "trlDistributed": {**MODELS, "grpo": ON}}
     },

@@ -118,7 +118,7 @@ SESSIONS = {
     "gateway": {
         **choices.GATEWAY,
         "image": IMAGE | {"repository": "muster-gateway"},
-        "engines": {"namespace": "team-a", "image": IMAGE | {"repository": "muster-engine"}},
+        "engines": {"namespace": "muster-engines", "image": IMAGE | {"repository": "muster-engine"}},
     },
 }
 
@@ -134,6 +134,7 @@ def test_the_gateway_is_that_of_its_kustomization_with_the_same_rights(helm, kub
         assert with_gateway[key] == {**document, "metadata": with_gateway[key]["metadata"]}
     assert {kind for kind, _ in extra} - {kind for kind, _ in rights} == {
         "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount",
+        "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
     }  # fmt: skip
 
 

@@ -113,7 +113,7 @@ REFUSALS = {
     "a reader that is none": ({"auditPage": {"readers": [{"kind": "Team", "name": "a"}]}}, "/auditPage/readers/0/kind"),
     "a gateway of nothing": (
         {"gateway": {"enabled": True}},
-        "gateway.engines.namespace: is empty although gateway.enabled is true; docs/sessions-on-kubernetes.md says",
+        "gateway.model.name: is empty although gateway.enabled is true; docs/sessions-on-kubernetes.md says",
     ),
     "turns without a device": (
         gateway(devices={"enabled": True}),
@@ -141,6 +141,14 @@ REFUSALS = {
     "an issuer that is elsewhere": (
         {**gateway(tls={}), "tls": {"mode": "certManager"}},
         "the Issuer of muster-system makes no certificates in gateways; give a Secret, or a ClusterIssuer",
+    ),
+    "a namespace that is left out": (
+        {"config": {"cluster": {"namespaces": ["a", "muster-system"]}}},
+        "config.cluster.namespaces: Muster decides nothing in muster-system; leave it out",
+    ),
+    "engines beside the namespaces": (
+        {**gateway(), "config": {"cluster": {"namespaces": ["a"]}}},
+        "gateway.engines.namespace: team-a is not in config.cluster.namespaces",
     ),
     "a profile that the configuration lacks": (
         gateway(engines={"namespace": "team-a", "profile": "seat"}),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from datetime import UTC, datetime
 
 import pytest
 import yaml
 
+from muster.certs import authorities
 from muster.sessions.cli import main as sessions
 from muster.sessions.cli import pods
 from muster.sessions.platforms import manifests
@@ -18,11 +20,12 @@ from muster.webhook.cli import commandline
 from muster.webhook.cli.commands import audit_serve
 from muster.webhook.pages import gates
 from muster.webhook.pages.page_server import HEALTH
-from tests.manifests import files, rules
+from tests.manifests import files, policies, rules
 from tests.packaging import others, renders
-from tests.packaging.choices import CHOICES, GATEWAY, ISSUER
+from tests.packaging.choices import CHOICES, GATEWAY, ISSUER, PAGE
 
-CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", *renders.WEBHOOKS)
+POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", *POLICIES, *renders.WEBHOOKS)
 TLS_FILES = ("tls.crt", "tls.key", "ca.crt")
 
 each_choice = pytest.mark.parametrize("values", list(CHOICES.values()), ids=list(CHOICES))
@@ -81,11 +84,11 @@ def test_the_configuration_is_one_that_muster_takes_and_its_names_are_those_of_t
         leases.append(("muster-controllers", config.controllers.lease))
     if config.trainings.enabled:
         leases.append(("muster-trainings", config.trainings.lease))
-    assert {name for name, _ in leases} == {
-        each["metadata"]["name"] for each in webhook(documents) if each["kind"] == "Role"
-    }
+    roles = [each for each in webhook(documents) if each["kind"] == "Role"]
+    own = [each for each in roles if each["metadata"]["namespace"] == "elsewhere"]
+    assert {name for name, _ in leases} == {each["metadata"]["name"] for each in own}
     for name, lease in leases:
-        role = renders.one(documents, "Role", name)
+        role = renders.one(own, "Role", name)
         named = {(kind, each) for rule in role["rules"] for kind in rule["resources"] for each in rule.get(NAMES, ())}
         expected = {("leases", lease.name)} | ({("secrets", secret.name)} if name.endswith("certificates") else set())
         assert named == expected
@@ -100,8 +103,10 @@ def test_everything_is_in_the_namespace_of_the_release_and_there_is_one_of_each(
     documents = helm.template(values, namespace="elsewhere")
     account = pod(documents)["spec"]["serviceAccountName"]
     for document in beside(documents):
-        expected = None if document["kind"] in CLUSTER_WIDE else "elsewhere"
-        assert document["metadata"].get("namespace") == expected
+        watched = values.get("config", {}).get("cluster", {}).get("namespaces", ())
+        spaces = {None} if document["kind"] in CLUSTER_WIDE else {"elsewhere"}
+        spaces |= {*watched} if document["kind"] in {"Role", "RoleBinding"} else set()
+        assert document["metadata"].get("namespace") in spaces
         for subject in document.get("subjects", ()) if document in webhook(documents) else ():
             assert (subject["name"], subject["namespace"]) == (account, "elsewhere")
         for entry in document.get("webhooks", ()):
@@ -109,7 +114,8 @@ def test_everything_is_in_the_namespace_of_the_release_and_there_is_one_of_each(
             left_out = entry["namespaceSelector"]["matchExpressions"][0]["values"]
             assert left_out[:2] == ["kube-system", "elsewhere"]
             assert len(set(left_out)) == len(left_out)
-    assert len({(each["kind"], each["metadata"]["name"]) for each in documents}) == len(documents)
+    named = {(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in documents}
+    assert len(named) == len(documents)
 
 
 @each_choice
@@ -244,6 +250,58 @@ def test_no_right_is_given_that_the_choice_does_not_need(helm):
         "muster-controllers",
         "muster-certificates",
     }
+
+
+SOME = CHOICES["some namespaces alone"]
+
+
+def test_where_namespaces_are_named_its_rights_are_roles_there_and_of_the_cluster_it_reads_what_has_no_namespace(helm):
+    spaces = SOME["config"]["cluster"]["namespaces"]
+    everywhere = {**SOME, "config": {**SOME["config"], "cluster": {"namespaces": []}}}
+    documents, wide = helm.template(SOME), helm.template(everywhere)
+    kept = {"nodes", "namespaces", "clustertrainingruntimes", "deviceclasses", *CONFIGURATIONS}
+    for rule in (rule for each in documents if each["kind"] == "ClusterRole" for rule in each["rules"]):
+        assert set(rule["resources"]) <= kept
+        assert rule.get(NAMES) or {*rule["verbs"]} <= {"get", "list", "watch"}
+    for space in spaces:
+        there = [each for each in documents if each["kind"] == "Role" and each["metadata"]["namespace"] == space]
+        assert held(there) | held(documents, "ClusterRole") == held(wide, "ClusterRole")
+        bound = {each["roleRef"]["name"]: each["roleRef"]["kind"] for each in documents if each["kind"] == "RoleBinding"
+                 and each["metadata"]["namespace"] == space}  # fmt: skip
+        assert bound == {each["metadata"]["name"]: "Role" for each in there}
+    assert renders.config(documents).cluster.namespaces == tuple(spaces)
+
+
+CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+
+
+def held(documents, kind="Role"):
+    """The rights in all roles of a kind, without those to one object."""
+    return {
+        (group, resource, verb)
+        for each in documents
+        if each["kind"] == kind
+        for rule in each["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_where_namespaces_are_named_their_jobs_alone_are_sent_to_muster(helm):
+    entries = [entry for each in helm.template(SOME) if each["kind"] in renders.WEBHOOKS for entry in each["webhooks"]]
+    assert len(entries) == 7
+    for entry in entries:
+        out, named = entry["namespaceSelector"]["matchExpressions"]
+        assert (out["operator"], named["operator"], named["values"]) == ("NotIn", "In", ["team-a", "team-b"])
+
+
+def test_where_namespaces_are_named_the_anchors_can_be_read_all_the_same(helm):
+    anchors = {"audit": {"anchors": "configmap"}}
+    role = renders.one(
+        helm.template({"config": {**anchors, "cluster": {"namespaces": ["team-a"]}}}), "Role", "muster-anchors"
+    )
+    assert ("", "configmaps", "get") in held([role])
 
 
 def test_pods_start_anew_for_what_is_read_at_the_start_and_for_nothing_else(helm):
@@ -474,8 +532,8 @@ def test_a_gateway_fits_together_and_has_no_part_of_the_webhook(helm, values):
     spec, labels = template["spec"], template["metadata"]["labels"]
     for document in own:
         in_engines = document["kind"] in {"Role", "RoleBinding"}
-        expected = engines if in_engines else settings["namespace"] or engines
-        assert document["metadata"]["namespace"] == expected
+        expected = None if document["kind"] in POLICIES else engines if in_engines else settings["namespace"] or engines
+        assert document["metadata"].get("namespace") == expected
         said = document.get("spec", {})
         if selector := said.get("selector") or said.get("podSelector"):
             chosen = selector.get("matchLabels", selector)
@@ -494,12 +552,14 @@ def test_a_gateway_is_started_with_words_that_the_command_takes(helm, values, tm
     settings, own = values["gateway"], gateway(helm.template(values, namespace="elsewhere"))
     (container,) = renders.one(own, "Deployment")["spec"]["template"]["spec"]["containers"]
     (tmp_path / "token").write_text("a")
+    (tmp_path / "ca.crt").write_bytes(authorities.bundle_pem(authorities.create(datetime.now(UTC))))
     (tmp_path / "namespace").write_text(renders.one(own, "Deployment")["metadata"]["namespace"])
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     args = sessions.parser().parse_args([*container["args"], "--account", str(tmp_path)])
     made = pods.chosen(args).settings
     named = {name for rule in renders.one(own, "Role")["rules"] for name in rule.get(NAMES, ())}
     assert named == {manifests.name_of(made)}
+    assert policies.unnamed(renders.one(own, "ValidatingAdmissionPolicy"), made) == set()
     (peer,) = manifests.policy(made, "u")["spec"]["ingress"][0]["from"]
     labels = renders.one(own, "Deployment")["spec"]["template"]["metadata"]["labels"]
     assert peer["podSelector"]["matchLabels"].items() <= labels.items()
@@ -542,7 +602,11 @@ def test_agents_of_devices_serve_the_engines_of_the_gateway_and_may_no_more_than
     assert "--namespace=team-a" in container["args"]
     assert spec["hostPID"]
     assert spec["securityContext"]["runAsUser"] == 65532  # of the engines, so that it may end them without a capability
-    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    (first,) = spec["initContainers"]
+    assert (first["securityContext"]["runAsUser"], spec["securityContext"]["runAsGroup"]) == (0, 65532)
+    for each in (first, container):
+        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert not each["securityContext"]["allowPrivilegeEscalation"]
     (volume,) = spec["volumes"]
     assert volume["hostPath"]["path"] == "/run/leases" == container["volumeMounts"][0]["mountPath"]
     rights = {each["metadata"]["namespace"]: each["rules"] for each in own if each["kind"] == "Role"}
@@ -568,12 +632,47 @@ def test_without_turns_there_is_no_agent(helm):
     assert agents(helm.template(GATEWAYS["a gateway"])) == []
 
 
+SCRAPERS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+
+
+def ingress(documents):
+    """Who is let in to which ports by each NetworkPolicy, by its name; None for everybody."""
+    own = [each for each in documents if each["kind"] == "NetworkPolicy"]
+    return {
+        (each["metadata"]["name"], rule["ports"][0]["port"]): rule.get("from")
+        for each in own
+        for rule in each["spec"].get("ingress", ())
+    }
+
+
+def test_by_itself_nobody_is_let_in_but_whom_the_chart_cannot_know(helm):
+    values = {**CHOICES["gateways whose engines take turns"], **PAGE, "networkPolicy": {}}
+    values["config"] = {**CHOICES["gateways whose engines take turns"]["config"], **PAGE["config"]}
+    documents = helm.template(values)
+    assert ingress(documents) == {
+        ("muster", "webhook"): None,  # the address of the API server is not known, and it comes from no pod
+        ("gateway", "gateway"): None,  # clients have keys
+        ("gateway", "metrics"): [SCRAPERS],
+        ("gateway-devices", "metrics"): [SCRAPERS],
+    }
+    every = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
+    assert len(every) == 4
+    assert all(each["policyTypes"] == ["Ingress", "Egress"] for each in every)
+
+
+def test_without_anybody_who_scrapes_metrics_are_closed_and_a_page_is_open_to_those_that_are_named(helm):
+    values = {**CHOICES["gateways whose engines take turns"], "networkPolicy": {"metricsFrom": []}}
+    assert set(ingress(helm.template(values))) == {("muster", "webhook"), ("gateway", "gateway")}
+    page = {**PAGE, "auditPage": {"enabled": True, "clientsFrom": [SCRAPERS]}}
+    assert ingress(helm.template(page))["muster-audit-page", "page"] == [SCRAPERS]
+
+
 def test_a_gateway_lets_in_those_that_are_named(helm):
     clients, metrics = renders.one(gateway(helm.template(GATEWAYS["gateways that share a database"])), "NetworkPolicy")[
         "spec"
     ]["ingress"]
     assert clients["from"] == [{"namespaceSelector": {"matchLabels": {"team": "ml"}}}]
-    assert "from" not in metrics
+    assert metrics["from"] == [SCRAPERS]
     guarded = gateway(helm.template(GATEWAYS["a gateway with a certificate of cert-manager"]))
     spec = renders.one(guarded, "NetworkPolicy")["spec"]
     assert spec["ingress"][1]["from"] == [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
@@ -613,7 +712,8 @@ def test_the_page_for_a_first_session_has_objects_and_values_that_go_together(he
     assert values["gateway"]["storage"]["claimName"] in claims
     assert f"--volume={claims[0]}:state" in container["args"]
     assert f"--base-volume={claims[0]}:models" in container["args"]
-    assert {each["metadata"]["namespace"] for each in own} == {applied[0]["metadata"]["name"]}
+    namespaces = {each["metadata"]["namespace"] for each in own if each["kind"] not in POLICIES}
+    assert namespaces == {applied[0]["metadata"]["name"]}
     images = {container["image"].removeprefix("registry.example/")}
     images |= {each.removeprefix("--image=registry.example/") for each in container["args"] if "--image" in each}
     assert images == {"muster-gateway:0.1.0", "muster-engine:0.1.0"}

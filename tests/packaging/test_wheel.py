@@ -209,7 +209,7 @@ def test_it_holds_each_module_and_each_file_of_data_once_and_no_package_but_must
     assert sorted(packed) == sorted(f"muster/{name.removeprefix('muster/')}" for name in there)
 
 
-@pytest.mark.parametrize("kind", commandline.table()["commands"]["init"]["arguments"]["kind"]["choices"])
+@pytest.mark.parametrize("kind", commandline.table().commands["init"].arguments["kind"]["choices"])
 def test_where_it_is_installed_it_writes_jobs_to_begin_with(muster, kind):
     written = muster("init", kind)
     assert (written.returncode, written.stderr) == (0, "")

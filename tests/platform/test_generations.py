@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.strategies.documents import decoding, model
-from muster.strategies.platform import generations
+from muster.strategies.launches import capabilities
 
 PRODUCT, MAJOR = "nvidia.com/gpu.product", "nvidia.com/gpu.compute.major"
 GKE, TYPE = "cloud.google.com/gke-accelerator", "node.kubernetes.io/instance-type"
@@ -35,7 +35,7 @@ LABELLED = {
 
 @pytest.mark.parametrize(("selector", "capability"), LABELLED.values(), ids=LABELLED)
 def test_a_label_bounds_the_capability(selector, capability):
-    assert generations.find(decoding.read({"nodeSelector": selector}, model.PodSpec)).capability == capability
+    assert capabilities.find(decoding.read({"nodeSelector": selector}, model.PodSpec)).capability == capability
 
 
 UNKNOWN = {
@@ -52,7 +52,7 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("selector", UNKNOWN.values(), ids=UNKNOWN)
 def test_what_a_label_does_not_say_is_not_known(selector):
-    assert generations.find(decoding.read({"nodeSelector": selector}, model.PodSpec)) is None
+    assert capabilities.find(decoding.read({"nodeSelector": selector}, model.PodSpec)) is None
 
 
 def affinity(*terms):
@@ -66,12 +66,12 @@ def among(*values, key=PRODUCT, operator="In"):
 
 
 def test_the_newest_of_the_nodes_that_a_term_allows_is_the_bound():
-    assert generations.find(affinity([among("Tesla-T4", "Tesla-V100-SXM2-32GB")])).capability == (7, 5)
-    assert generations.find(affinity([among("Tesla-T4")], [among("NVIDIA-A10")])).capability == (8, 6)
-    assert generations.find(affinity([among("8", key=MAJOR, operator="Lt")])).capability == (7, 9)
+    assert capabilities.find(affinity([among("Tesla-T4", "Tesla-V100-SXM2-32GB")])).capability == (7, 5)
+    assert capabilities.find(affinity([among("Tesla-T4")], [among("NVIDIA-A10")])).capability == (8, 6)
+    assert capabilities.find(affinity([among("8", key=MAJOR, operator="Lt")])).capability == (7, 9)
 
 
 def test_a_term_without_a_bound_allows_every_node():
-    assert generations.find(affinity([among("Tesla-T4")], [among("a", key="zone")])) is None
-    assert generations.find(affinity([among("Tesla-T4", "NVIDIA-Z9000")])) is None
-    assert generations.find(affinity([among("Tesla-T4", operator="NotIn")])) is None
+    assert capabilities.find(affinity([among("Tesla-T4")], [among("a", key="zone")])) is None
+    assert capabilities.find(affinity([among("Tesla-T4", "NVIDIA-Z9000")])) is None
+    assert capabilities.find(affinity([among("Tesla-T4", operator="NotIn")])) is None

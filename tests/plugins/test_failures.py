@@ -11,9 +11,10 @@ import threading
 import pytest
 
 from muster.strategies import error
-from muster.strategies.frameworks.default import DefaultStrategy
+from muster.strategies.frameworks.default.default_strategy import DefaultStrategy
 from muster.strategies.plugins.registry import Registry
-from muster.webhook.admission import Mode, Policy, answers
+from muster.webhook.admission import answers
+from muster.webhook.admission.policies import Mode, Policy
 from tests.support import acmes, admissions, jobs
 
 

@@ -53,7 +53,7 @@ def test_the_face_of_the_domain_is_exactly_what_it_declares():
 
 def test_what_a_module_declares_exists_and_is_documented():
     for module in map(importlib.import_module, DOMAIN):
-        for public in module.__all__:
+        for public in getattr(module, "__all__", ()):
             value = getattr(module, public)
             if inspect.isclass(value) or inspect.isfunction(value):
                 assert inspect.getdoc(value), f"{module.__name__}.{public} has no docstring"
@@ -66,4 +66,6 @@ def test_what_a_module_defines_is_declared_or_private():
             for public, value in vars(module).items()
             if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__ == module.__name__
         }
-        assert {public for public in own if not public.startswith("_")} <= set(module.__all__), module.__name__
+        assert {public for public in own if not public.startswith("_")} <= set(getattr(module, "__all__", ())), (
+            module.__name__
+        )

@@ -8,8 +8,7 @@ import pytest
 
 from muster.strategies import FrameworkStrategy, PluginImportError, Registry
 from muster.strategies.frameworks import builtin
-from muster.strategies.frameworks.default import DefaultStrategy
-from muster.strategies.plugins import registry
+from muster.strategies.frameworks.default.default_strategy import DefaultStrategy
 from tests.support import plugins
 
 MODULE = """
@@ -56,7 +55,7 @@ def install(tmp_path, monkeypatch):
 
 
 def load():
-    return Registry.load(DefaultStrategy())
+    return builtin.load()
 
 
 def test_every_in_tree_strategy_is_one():
@@ -140,7 +139,7 @@ def test_an_entry_point_may_name_a_class_or_an_object(install, attribute):
 
 def test_plugins_can_be_left_out(install):
     install("muster-acme", "acme = acme_strategy_b:Acme", "raise RuntimeError")
-    assert Registry.load(DefaultStrategy(), plugins=False).get("acme").strategy.framework == "default"
+    assert builtin.load(plugins=False).get("acme").strategy.framework == "default"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +185,10 @@ def test_a_property_that_raises_is_named_with_its_package(install):
         load()
 
 
-def test_the_decorator_returns_the_class_and_every_registry_has_it(monkeypatch):
-    monkeypatch.setattr(registry, "_decorated", [])
-    assert registry.strategy(Acme) is Acme
-    assert load().get("acme").in_tree
+def test_a_shipped_strategy_is_made_once_and_only_when_its_framework_is_asked_for():
+    made = []
+    every = Registry(DefaultStrategy(), {"acme": lambda: made.append("acme") or Acme(), "other": Acme})
+    assert every.get("trl").strategy.framework == "default"
+    assert made == []
+    assert every.get("acme") is every.get("acme")
+    assert (every.get("acme").in_tree, made) == (True, ["acme"])

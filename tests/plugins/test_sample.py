@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from muster.strategies.frameworks import builtin
-from muster.webhook.admission import Policy
+from muster.webhook.admission.policies import Policy
 from tests.support import admissions, jobs, upstream
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "muster-strategy-axolotl"

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from muster.strategies import roles
 from muster.strategies.changes.changes import Changes
-from muster.strategies.claims import additions
+from muster.strategies.claims import plans
 from muster.strategies.documents import findings, paths
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.platform.profiles import Profile
@@ -130,7 +130,7 @@ def test_a_contradiction_is_found_only_where_no_node_of_the_role_could_match(doc
 def both(document, *, claims_first):
     changes = Changes(document)
     job = Job("JobSet", changes, jobs.NAMESPACE, supply=Supply(profiles=PROFILES), roles=POLICY.roles)
-    steps = [lambda: additions.enforce(job, changes, "test"), lambda: roles.enforce(job, changes)]
+    steps = [lambda: plans.enforce(job, changes, "test"), lambda: roles.enforce(job, changes)]
     for step in steps if claims_first else steps[::-1]:
         step()
     return changes

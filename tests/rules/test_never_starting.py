@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.strategies.checks import image_references
+from muster.strategies.checks import startups
 from muster.strategies.documents.findings import Severity
-from muster.strategies.launches import endless
+from muster.strategies.launches import pod_endings
 from tests.frameworks.builders import found, jobset, replicated_job
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -29,7 +29,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
     ],
 )
 def test_a_text_that_is_no_reference_of_an_image_is_told(image):
-    assert image_references.wrong(image)
+    assert startups.wrong_image(image)
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_a_text_that_is_no_reference_of_an_image_is_told(image):
     ],
 )
 def test_a_reference_of_an_image_is_right(image):
-    assert image_references.wrong(image) == ""
+    assert startups.wrong_image(image) == ""
 
 
 @given(st.text(st.sampled_from("aZ09._-/:@[]$ ")))
 def test_no_text_is_too_odd_to_be_judged(text):
-    assert isinstance(image_references.wrong(text), str)
+    assert isinstance(startups.wrong_image(text), str)
 
 
 NO_POD = {
@@ -144,7 +144,7 @@ def test_pods_that_no_host_can_hold_are_told(job, severities):
     ],
 )
 def test_a_program_that_only_waits_or_serves_never_ends(command):
-    assert endless.never_ends(command)
+    assert pod_endings.never_ends(command)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_program_that_only_waits_or_serves_never_ends(command):
     ],
 )
 def test_a_program_that_may_end_is_not_said_to_wait(command):
-    assert not endless.never_ends(command)
+    assert not pod_endings.never_ends(command)
 
 
 def test_a_source_that_may_be_missing_has_any_name():
@@ -175,7 +175,7 @@ def test_a_source_that_may_be_missing_has_any_name():
 
 
 def test_of_command_lines_that_differ_only_so_many_characters_are_read_and_the_same_one_once():
-    reader, comment = endless.Reader(), "#" * 2_000
+    reader, comment = pod_endings.Reader(), "#" * 2_000
     lines = [("bash", "-c", f"{comment}\necho {number}\nsleep infinity") for number in range(40)]
     found = [reader.never_ends(each) for each in lines]
     assert found == sorted(found, reverse=True)

@@ -6,7 +6,7 @@ import pytest
 
 from muster.strategies.checks import plugin_checks
 from muster.strategies.checks.job_checks import check_job
-from muster.strategies.launches import slots, untold
+from muster.strategies.launches import slots, written
 from tests.frameworks.builders import gpus, job_of, replicated_job, runtime, trainjob
 
 OPEN_MPI = {"numNodes": 1, "mpi": {"numProcPerNode": 1, "runLauncherAsNode": True}}
@@ -173,7 +173,7 @@ def test_names_that_trainer_looks_for_in_a_runtime():
 def without_pet(line, *, nodes=2, policy="jax"):
     governing = runtime(policy, policy={policy: {}} if policy else {"numNodes": 1}, resources=gpus(4))
     document = trainjob({"command": line.split(), "numNodes": nodes})
-    return [(each.severity.value, each.rule) for each in untold.check(job_of(document, governing))]
+    return [(each.severity.value, each.rule) for each in written.check(job_of(document, governing))]
 
 
 ENDPOINT = "--nnodes 2 --nproc-per-node 4 --rdzv-backend c10d --rdzv-endpoint job-node-0-0.job:29400"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from muster.strategies.documents.findings import Severity
-from muster.strategies.rules import UNKNOWN, from_json, judge, member, rule_rows
+from muster.strategies.rules import UNKNOWN, from_json, judge, member, relations
 from tests.support import row_problems
 
 
@@ -36,7 +36,7 @@ def row(**members):
 
 
 def found(written, *rows, **defaults):
-    return list(judge(rule_rows.Rows("".join(map(toml, rows))), Settings(written, defaults)))
+    return list(judge(relations.Rows("".join(map(toml, rows))), Settings(written, defaults)))
 
 
 def toml(members):

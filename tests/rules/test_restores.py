@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from muster.webhook.admission import Mode, Policy
+from muster.webhook.admission.policies import Mode, Policy
 from tests.support import admissions, jobs, merges, plugins, reapplies
 
 

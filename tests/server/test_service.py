@@ -93,7 +93,8 @@ async def test_every_decision_is_in_the_audit_file_after_the_stop(tmp_path):
                 assert answer.status == 200
     await service.stop()
     lines = [orjson.loads(line) for line in (tmp_path / "audit.log").read_bytes().splitlines()]
-    assert [line["seq"] for line in lines] == list(range(1, 21))
+    assert [line["seq"] for line in lines] == list(range(1, 22))
+    assert [line["uid"] for line in lines[:20]] == ["u1"] * 20
 
 
 async def test_whoever_asks_while_it_stops_is_answered_and_told_to_come_back_on_another_connection(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from muster.webhook.admission import Mode
+from muster.webhook.admission.policies import Mode
 from tests.support import admissions, jobs, plugins
 
 ORIGIN = "muster-strategy-test 1.0"

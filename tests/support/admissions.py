@@ -9,9 +9,10 @@ import jsonpatch
 import orjson
 
 from muster.strategies.frameworks import builtin
-from muster.strategies.frameworks.default import DefaultStrategy
+from muster.strategies.frameworks.default.default_strategy import DefaultStrategy
 from muster.strategies.plugins.registry import Registry
-from muster.webhook.admission import Policy, answers, decisions, reviews
+from muster.webhook.admission import answers, decisions, reviews
+from muster.webhook.admission.policies import Policy
 from muster.webhook.cluster.memory import InMemoryReader
 from tests.support import jobs
 

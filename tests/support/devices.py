@@ -7,8 +7,7 @@ import json
 from muster.strategies.frameworks import builtin
 from muster.strategies.jobs.jobs import Settings
 from muster.strategies.platform.profiles import Profile
-from muster.webhook.admission import Policy
-from muster.webhook.admission.policies import FrameworkPolicy
+from muster.webhook.admission.policies import FrameworkPolicy, Policy
 from tests.support import admissions, jobs
 
 GPU = "nvidia.com/gpu"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from muster.strategies.rules import rule_rows
+from muster.strategies.rules import relations
 
 _CONDITIONAL = ("not", "written")
 _TEXTS = ("rule", "message", "source", "refused", "taken", "says", "proof", "reason", "level")
-_KEYS = frozenset({*_TEXTS, *rule_rows.RELATIONS, "flag", "when", "at", "always", "facts", "doubt"})
+_KEYS = frozenset({*_TEXTS, *relations.RELATIONS, "flag", "when", "at", "always", "facts", "doubt"})
 _LISTS = ("one_of", "none_of", "members")
 
 
@@ -17,10 +17,10 @@ def of_row(written: Mapping[str, object]) -> Iterator[str]:
     yield from (f"{key} is not a key of a row" for key in written.keys() - _KEYS)
     yield from (f"{key} is missing" for key in ("flag", "rule", "message", "source") if not written.get(key))
     yield from (f"{key} is not a text" for key in _TEXTS if not isinstance(written.get(key, ""), str))
-    relations = [name for name in rule_rows.RELATIONS if name in written]
-    if len(relations) != 1:
-        yield f"there are {len(relations)} relations: {relations}"
-    for name in relations:
+    named = [name for name in relations.RELATIONS if name in written]
+    if len(named) != 1:
+        yield f"there are {len(named)} relations: {named}"
+    for name in named:
         test = written[name]
         yield from _conditions(name, test) if name in ("needs", "excludes") else _test(name, name, test)
     when = written.get("when", {})
@@ -42,7 +42,7 @@ def _conditions(where: str, found: object) -> Iterator[str]:
     for name, test in found.items():
         if isinstance(test, dict):
             for key, operand in test.items():
-                if key not in rule_rows.RELATIONS[2:] + _CONDITIONAL:
+                if key not in relations.RELATIONS[2:] + _CONDITIONAL:
                     yield f"{where}.{name}: {key} is not a test"
                 yield from _test(f"{where}.{name}.{key}", key, operand)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.strategies.frameworks.flag_tables import Fault
-from muster.strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags
 
 WORDS = st.one_of(
     st.sampled_from(sorted(flags.script("grpo").specs)),
@@ -20,7 +20,7 @@ WORDS = st.one_of(
 
 
 def read(line, method="sft"):
-    return parsing.parse(method, line.split())
+    return flags.parse(method, line.split())
 
 
 def reasons(line, method="sft"):
@@ -172,12 +172,12 @@ def test_a_negative_number_is_a_value():
 
 def test_an_unknown_method_is_refused():
     with pytest.raises(ValueError, match="no training method 'env'"):
-        parsing.parse("env", [])
+        flags.parse("env", [])
 
 
 @given(st.lists(WORDS, max_size=10))
 def test_every_token_told_stands_where_it_is_said_to_stand(args):
-    parsed = parsing.parse("grpo", args)
+    parsed = flags.parse("grpo", args)
     told = [*parsed.unknown, *parsed.launcher, *parsed.positionals, *parsed.opaque]
     told += [(fault.index, fault.token) for fault in parsed.faults]
     assert all(args[index] == token for index, token in told)
@@ -186,9 +186,9 @@ def test_every_token_told_stands_where_it_is_said_to_stand(args):
 
 @given(st.lists(WORDS, max_size=10))
 def test_without_the_launchers_tokens_the_script_is_told_the_same(args):
-    first = parsing.parse("grpo", args)
+    first = flags.parse("grpo", args)
     kept = [token for index, token in enumerate(args) if index not in first.launcher_tokens]
-    second = parsing.parse("grpo", kept)
+    second = flags.parse("grpo", kept)
     if not (first.faults or first.positionals or first.opaque):
         assert (second.launcher, second.launcher_tokens) == ([], set())
         assert (second.values, second.config_file) == (first.values, first.config_file)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from muster.webhook.cli import migrations
 from muster.webhook.cli.migrations import migration_notes
@@ -41,20 +40,19 @@ def _section(kind: str, title: str) -> str:
     return f"\n## {kind}{title}\n\n{tables.table(('member', 'what becomes of it', 'where, or why'), rows)}"
 
 
-def _rows(member: tuple[str, ...], row: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _rows(member: tuple[str, ...], row: migration_notes.Row) -> Iterator[tuple[str, str, str]]:
     name = f"`{'.'.join(member)}`"
-    for value, case in row.get("cases", {}).items():
+    for value, case in row.cases.items():
         yield f"{name}: {value}", _fate(case), _where(case)
     yield name, _fate(row), _where(row)
 
 
-def _fate(row: Mapping[str, Any]) -> str:
-    fate = str(row["fate"])
-    return _FATES.get(fate, fate)
+def _fate(row: migration_notes.Row) -> str:
+    return _FATES.get(row.fate, row.fate)
 
 
-def _where(row: Mapping[str, Any]) -> str:
-    return ". ".join(each for each in (f"`{row['to']}`" if row.get("to") else "", row.get("text", "")) if each)
+def _where(row: migration_notes.Row) -> str:
+    return ". ".join(each for each in (f"`{row.to}`" if row.to else "", row.text) if each)
 
 
 if __name__ == "__main__":

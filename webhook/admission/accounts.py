@@ -12,7 +12,7 @@ from typing import Any
 
 from muster.audit import record_schema
 from muster.strategies.changes.changes import Change
-from muster.strategies.documents import loose
+from muster.strategies.documents import decoding
 from muster.strategies.documents.findings import Finding
 from muster.strategies.documents.paths import ABSENT
 from muster.webhook.admission.decisions import Decision
@@ -63,7 +63,7 @@ def record(decision: Decision, moment: datetime.datetime, latency: float) -> rec
 
 
 def _object(decision: Decision) -> record_schema.RecordedObject:
-    request, metadata = decision.request, loose.member(decision.request.document, "metadata")
+    request, metadata = decision.request, decoding.member(decision.request.document, "metadata")
     out: record_schema.RecordedObject = {
         "kind": request.kind,
         "namespace": _text(request.namespace),

@@ -19,7 +19,7 @@ import orjson
 from msgspec import structs
 
 from muster.audit import known, scanner
-from muster.audit.record_schema import BOOKKEEPING
+from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Change
 from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding, Severity
@@ -89,7 +89,7 @@ def _warnings(decision: Decision) -> list[str]:
     ]
     lines, hidden = [str(found) for found in shown], sum(found.stands_for - 1 for found in shown)
     if decision.mode is Mode.WARN:
-        would = [_would(change) for change in decision.changes if change.rule not in BOOKKEEPING]
+        would = [_would(change) for change in decision.changes if change.rule != restores.APPLIED_RULE]
         lines += map(scanner.text, would)
     if decision.verdict == "error":
         lines.append(f"Muster let this pass without enforcing anything: {decision.message}")

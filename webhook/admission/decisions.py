@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from muster.strategies.checks.updates import check_update
+from muster.strategies.checks.job_checks import check_update
 from muster.strategies.documents import decoding, names
 from muster.strategies.documents.findings import Finding
 from muster.strategies.plugins.registry import PluginError

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from muster.strategies.claims.requests import is_of
-from muster.strategies.documents import decoding, loose, names, pods, trainjobs
+from muster.strategies.documents import decoding, names, pods, trainjobs
 from muster.strategies.documents.model import JobSetSpec, ObjectMeta, Trainer
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import parts
@@ -138,7 +138,7 @@ def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | No
 
 
 def _metadata(document: Mapping[str, Any]) -> ObjectMeta:
-    return decoding.read(loose.member(document, "metadata"), ObjectMeta)
+    return decoding.read(decoding.member(document, "metadata"), ObjectMeta)
 
 
 def _live_runtime(trainjob: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Runtime | None:
@@ -216,7 +216,7 @@ def _claim_devices(
 
 def _names_claims(jobset: Mapping[str, Any]) -> bool:
     """Whether any pod of a JobSet has claims, as few have."""
-    spec = decoding.read(loose.member(jobset, "spec"), JobSetSpec)
+    spec = decoding.read(decoding.member(jobset, "spec"), JobSetSpec)
     return any(job.pod.resource_claims for job in spec.replicated_jobs)
 
 

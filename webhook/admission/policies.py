@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from muster.strategies.documents.trainer_versions import Version
+from muster.strategies.documents.runtimes import Version
 from muster.strategies.frameworks import builtin
 from muster.strategies.jobs.jobs import Settings
 from muster.strategies.platform.placements import Role

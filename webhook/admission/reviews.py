@@ -13,9 +13,9 @@ from typing import Any, Literal
 import orjson
 from msgspec import Struct
 
-from muster.strategies.documents import nesting
+from muster.strategies.documents import decoding, model, nesting
 
-__all__ = ["API_VERSION", "Phase", "Request", "ReviewError", "allow", "deny", "dumps", "parse", "patch"]
+__all__ = ["API_VERSION", "Phase", "Request", "ReviewError", "allow", "deny", "dumps", "of_object", "parse", "patch"]
 
 API_VERSION = "admission.k8s.io/v1"
 Phase = Literal["mutate", "validate"]
@@ -60,6 +60,22 @@ class Request(Struct, frozen=True):
     group: str = ""
     subresource: str = ""
     launched: str = ""
+
+
+def of_object(
+    phase: Phase, kind: str, document: Mapping[str, Any], namespace: str, old: Mapping[str, Any] | None = None
+) -> Request:
+    """Return the request that an API server would send about an object, for those who have no API server.
+
+    Args:
+        phase: which webhook is asked.
+        kind: of the object, however it is spelt there.
+        document: the object.
+        namespace: the namespace of the request.
+        old: the object as it is stored, of an UPDATE; None for a CREATE.
+    """
+    name, operation = decoding.read(document, model.Namespace).metadata.name, "CREATE" if old is None else "UPDATE"
+    return Request(phase, "", operation, kind, namespace, name, document, old, dry_run=True, username="", groups=())
 
 
 def parse(body: bytes, phase: Phase) -> Request:

@@ -6,7 +6,6 @@ Each fault has the file, line and column where it stands. The format is in docs/
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from msgspec import Struct
 from muster.strategies.documents.findings import Severity
 from muster.webhook import kubeyaml
 from muster.webhook.admission.policies import Mode
+from muster.webhook.cli import commandline
 
 __all__ = [
     "DECISIONS",
@@ -38,6 +38,7 @@ __all__ = [
 DECISIONS = ("patched", "unchanged", "denied", "skipped", "error")
 """What a case may expect of a job: it is changed, not changed or refused, or Muster is off or cannot decide."""
 
+_Place = tuple[str | int, ...]
 Form = str | tuple[str, ...] | list["Form"] | Mapping[str, "Form"]
 """`text`, `any`, one of several words, a list of a form, or an object whose members have forms."""
 
@@ -109,8 +110,7 @@ def read_form(path: Path, form: Mapping[str, Form]) -> dict[str, Any]:
             break
     if faults:
         raise FaultError(*faults)
-    value: dict[str, Any] = first.value
-    return value
+    return dict(first.value)
 
 
 def _text(path: Path) -> str:
@@ -128,46 +128,37 @@ def _text(path: Path) -> str:
         raise FaultError(Fault(str(path), line, 1, "is not UTF-8; save it as UTF-8")) from error
 
 
-def _faults(form: Form, value: Any, place: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    if isinstance(form, Mapping):
-        yield from _object_faults(form, value, place)
-    elif isinstance(form, list):
-        if not isinstance(value, list):
+def _faults(form: Form, value: object, place: _Place) -> Iterator[tuple[_Place, str]]:
+    match form, value:
+        case dict(), dict():
+            for key, member in value.items():
+                if key in form:
+                    yield from _faults(form[key], member, (*place, key))
+                else:
+                    hint = _meant(key, tuple(form)) or f"; it may be {_either(tuple(form))}"
+                    yield (*place, key), f"{_named((*place, key))}is not known here{hint}"
+        case dict(), _:
+            yield place, f"{_named(place)}{_shown(value)}: must be an object with {_either(tuple(form))}"
+        case list(), list():
+            for number, entry in enumerate(value):
+                yield from _faults(form[0], entry, (*place, number))
+        case list(), _:
             yield place, f"{_named(place)}{_shown(value)}: must be a list"
-            return
-        for number, entry in enumerate(value):
-            yield from _faults(form[0], entry, (*place, number))
-    elif isinstance(form, tuple):
-        if value not in form:
+        case tuple(), _ if value not in form:
             yield place, f"{_named(place)}{_shown(value)}: must be {_either(form)}{_meant(value, form)}"
-    elif form == "text" and not isinstance(value, str):
-        yield place, f"{_named(place)}{_shown(value)}: must be a text"
+        case "text", _ if type(value) is not str:
+            yield place, f"{_named(place)}{_shown(value)}: must be a text"
 
 
-def _object_faults(
-    form: Mapping[str, Form], value: Any, place: tuple[str | int, ...]
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    if not isinstance(value, dict):
-        yield place, f"{_named(place)}{_shown(value)}: must be an object with {_either(tuple(form))}"
-        return
-    for key, member in value.items():
-        if key not in form:
-            hint = _meant(key, tuple(form)) or f"; it may be {_either(tuple(form))}"
-            yield (*place, key), f"{_named((*place, key))}is not known here{hint}"
-        else:
-            yield from _faults(form[key], member, (*place, key))
-
-
-def _named(place: tuple[str | int, ...]) -> str:
+def _named(place: _Place) -> str:
     """Return `patch[0].op: `, "" for the whole file."""
     text = "".join(f"[{each}]" if isinstance(each, int) else f".{each[:_SHOWN]}" for each in place)
     return f"{text.removeprefix('.')}: " if text else ""
 
 
-def _shown(value: Any) -> str:
-    text = (
-        repr(value) if not isinstance(value, dict | list) else f"a{'n object' if isinstance(value, dict) else ' list'}"
-    )
+def _shown(value: object) -> str:
+    called: Mapping[type, str] = {dict: "an object", list: "a list"}
+    text = called.get(type(value)) or repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
@@ -175,9 +166,8 @@ def _either(words: tuple[str, ...]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _meant(word: Any, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(word[:_SHOWN], known, 1) if isinstance(word, str) else []
-    return f"; did you mean {near[0]}?" if near else ""
+def _meant(word: object, known: tuple[str, ...]) -> str:
+    return commandline.meant(word, known) if isinstance(word, str) else ""
 
 
 JOB, OLD, EXPECTATION, SETTINGS_FILE = "job.yaml", "old.yaml", "expected.yaml", "case.yaml"
@@ -228,8 +218,7 @@ def settings(case: Path, roots: Iterable[Path]) -> Settings:
     for folder in _above(case, list(roots)):
         path = folder / SETTINGS_FILE
         if path.is_file():
-            read = read_form(path, SETTINGS)
-            out = {**{key: _placed(key, value, folder) for key, value in read.items()}, **out}
+            out = {**_placed(read_form(path, SETTINGS), folder), **out}
     return Settings(**out)
 
 
@@ -241,10 +230,7 @@ def _above(case: Path, roots: list[Path]) -> Iterator[Path]:
     yield from itertools.takewhile(lambda each: (each / SETTINGS_FILE).is_file(), root.resolve().parents)
 
 
-def _placed(key: str, value: Any, folder: Path) -> Any:
-    """Return a setting; paths are those of the folder in which they are written."""
-    if key == "namespace":
-        return value
-    if key == "config":
-        return folder / value
-    return tuple(str(folder / each) for each in value)
+def _placed(read: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Return settings; paths are those of the folder in which they are written."""
+    lists = {key: tuple(str(folder / each) for each in read[key]) for key in ("runtimes", "objects") if key in read}
+    return {**read, **lists, **({"config": folder / read["config"]} if "config" in read else {})}

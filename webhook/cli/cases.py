@@ -10,11 +10,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field, structs
 
-from muster.strategies.documents import decoding, findings, loose, names, paths
+from muster.audit import scanner
+from muster.strategies.documents import decoding, findings, model, names, paths
 from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
@@ -28,6 +28,7 @@ from muster.webhook.cli.gathering import GatheredCluster
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cli.related import Inputs
 from muster.webhook.cluster import overlay, readers
+from muster.webhook.cluster.readers import Document
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Source, Unreadable
 
@@ -93,8 +94,8 @@ class Case(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """`TrainJob/llama`."""
-        return self.source.title
+        """`TrainJob/llama`, without tokens of a known form."""
+        return scanner.text(self.source.title)
 
     @property
     def place(self) -> str:
@@ -107,7 +108,7 @@ class Case(Struct, frozen=True):
         return self.mutated.request.namespace
 
     @property
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> Document:
         """The object as the cluster would store it."""
         return self.mutated.document
 
@@ -211,7 +212,7 @@ class Setup(Struct, frozen=True, dict=True):
         source: Source,
         cluster: readers.ClusterReader | None = None,
         *,
-        old: Mapping[str, Any] | None = None,
+        old: Document | None = None,
     ) -> Case:
         """Decide about a job as if it were created now; findings quote no token of a known form.
 
@@ -222,31 +223,21 @@ class Setup(Struct, frozen=True, dict=True):
         """
         cluster = cluster or self.cluster.reader
         mutated, validated = self._decided(source, source.document, cluster, old)
-        inside = related.inlined.check(
-            source, mutated, self.inputs, lambda other: self._found(source, other, cluster, old)
-        )
-        outside = file_findings.check(source, mutated, cluster, self.inputs)
-        own = tuple(map(answers.quotable, (*outside, *inside.findings)))
-        settled = inside.settled | related.settled(mutated, validated, self.inputs)
-        first, second = answers.without_tokens(mutated), answers.without_tokens(validated)
-        return Case(source, first, second, own, settled)
 
-    def _found(
-        self,
-        source: Source,
-        document: Mapping[str, Any],
-        cluster: readers.ClusterReader,
-        old: Mapping[str, Any] | None,
-    ) -> list[Finding]:
-        mutated, validated = self._decided(source, document, cluster, old)
-        return [*mutated.findings, *validated.findings]
+        def decide(other: Document) -> list[Finding]:
+            return [found for each in self._decided(source, other, cluster, old) for found in each.findings]
+
+        told = related.look(source, (mutated, validated), cluster, self.inputs, decide)
+        found = (*file_findings.check(source, mutated, cluster, self.inputs), *told.findings)
+        first, second = answers.without_tokens(mutated), answers.without_tokens(validated)
+        return Case(source, first, second, tuple(map(answers.quotable, found)), told.settled)
 
     def _decided(
         self,
         source: Source,
-        document: Mapping[str, Any],
+        document: Document,
         cluster: readers.ClusterReader,
-        old: Mapping[str, Any] | None,
+        old: Document | None,
     ) -> tuple[Decision, Decision]:
         mutated = evaluate(self._request(source, document, "mutate", old), cluster, self.policy)
         validated = evaluate(self._request(source, mutated.document, "validate", old), cluster, self.policy)
@@ -267,24 +258,10 @@ class Setup(Struct, frozen=True, dict=True):
             raise CommandError("\n".join(str(each) for each in self.unreadable))
 
     def _request(
-        self, source: Source, document: Mapping[str, Any], phase: reviews.Phase, old: Mapping[str, Any] | None
+        self, source: Source, document: Document, phase: reviews.Phase, old: Document | None
     ) -> reviews.Request:
-        metadata = loose.member(document, "metadata")
-        namespace, name = metadata.get("namespace"), metadata.get("name")
-        return reviews.Request(
-            phase=phase,
-            uid="",
-            operation="CREATE" if old is None else "UPDATE",
-            kind=_kind(source),
-            group=_GROUPS.get(_kind(source), source.group),
-            namespace=namespace if isinstance(namespace, str) and namespace else self.namespace,
-            name=name if isinstance(name, str) else "",
-            document=document,
-            old=old,
-            dry_run=True,
-            username="",
-            groups=(),
-        )
+        namespace = decoding.read(document, model.Namespace).metadata.namespace or self.namespace
+        return reviews.of_object(phase, _kind(source), document, namespace, old)
 
 
 def evaluate(request: reviews.Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
@@ -412,8 +389,5 @@ def _runtime(case: Case, name: str, setup: Setup) -> Runtime | None:
 
 
 def _is_given(name: str, namespace: str, setup: Setup) -> bool:
-    for source in setup.sources:
-        metadata = source.document.get("metadata")
-        if source.kind == "JobSet" and isinstance(metadata, dict) and metadata.get("name") == name:
-            return (metadata.get("namespace") or setup.namespace) == namespace
-    return False
+    named = [each for each in setup.sources if each.kind == "JobSet" and each.metadata.name == name]
+    return bool(named) and (named[0].metadata.namespace or setup.namespace) == namespace

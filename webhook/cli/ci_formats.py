@@ -10,7 +10,7 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree as Xml  # only used for writing; nothing is parsed
 
 from muster.webhook import catalogue
@@ -146,8 +146,8 @@ def sarif(report: Report) -> str:
     return jsons.dump({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}) + "\n"
 
 
-def _location(entry: Entry) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(entry.origin.file)}}
+def _location(entry: Entry) -> dict[str, object]:
+    physical: dict[str, object] = {"artifactLocation": {"uri": _uri(entry.origin.file)}}
     if entry.spot is not None:
         physical["region"] = {"startLine": entry.spot.line, "startColumn": entry.spot.column}
     elif entry.origin.line:
@@ -162,7 +162,7 @@ def _uri(file: str) -> str:
     return path.as_uri() if path.is_absolute() else urllib.parse.quote(path.as_posix().encode(errors="surrogateescape"))
 
 
-def _rule(rule_id: str) -> dict[str, Any]:
+def _rule(rule_id: str) -> dict[str, object]:
     found = catalogue.find(rule_id)
     if found is None:
         return {"id": rule_id}

@@ -9,20 +9,18 @@ made again. Files win over the cluster, so that a runtime can be tried before it
 from __future__ import annotations
 
 import argparse
-import asyncio
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
-from muster.kube import clients, transports
+from muster.kube import transports
 from muster.strategies.documents import trainjobs
+from muster.strategies.documents.decoding import member
 from muster.strategies.documents.findings import Finding, error
-from muster.strategies.documents.loose import member
+from muster.strategies.jobs import templates
 from muster.webhook.admission import answers
-from muster.webhook.cli import cases, problems
+from muster.webhook.cli import cases, cluster_connections, problems, related
 from muster.webhook.cli.cases import Case, Setup
-from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import dry_runs, kinds, listings, live, readers, served, trainers, writes
 from muster.webhook.kubeyaml import sources
 from muster.webhook.kubeyaml.sources import Input, Origin, Source
@@ -40,18 +38,12 @@ def check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
     Raises:
         CommandError: there is no cluster, or its jobs cannot be read.
     """
-    try:
-        return asyncio.run(_check(args))
-    except transports.NoClusterError as error:
-        raise CommandError(str(error)) from error
-    except transports.TransportError as error:
-        raise CommandError(f"the cluster cannot be read: {error}") from error
+    return cluster_connections.ask(_check(args))
 
 
 async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
     names = [*args.paths, *args.filename]
-    sender = await clients.connect(args.kubeconfig, args.context)
-    try:
+    async with cluster_connections.connected(args) as sender:
         found = sources.read(names) if names else await _jobs(sender, args.namespace)
         setup = cases.setup(args, found, live=True)
         setup.cluster.reader.trainer = setup.cluster.reader.trainer or await trainers.read(sender, _DEADLINE)
@@ -66,8 +58,6 @@ async def _check(args: argparse.Namespace) -> tuple[Setup, list[Case]]:
             asked = _DryRuns(sender, setup)
             decided = [await asked.ask(case) for case in decided]
             asking.warnings.update(asked.warnings)
-    finally:
-        await sender.close()
     problems.warn(f"muster: {problems.one_line(each)}" for each in asking.warnings)
     return setup, decided
 
@@ -84,16 +74,16 @@ async def _jobs(sender: transports.Sender, namespace: str) -> Input:
 async def _claims(setup: Setup, decided: Iterable[Case], sender: transports.Sender, asking: _Asking) -> list[Source]:
     """Return the claims of volumes that the jobs name, as the cluster has them; those of the files win."""
     named: dict[tuple[str, str], None] = {}
-    for case in decided:
-        runtime = case.mutated.governor.runtime
-        for document in (case.document, runtime.document if runtime is not None else {}):
-            named.update(((case.namespace, name), None) for name in _claim_names(document))
+    for case in (each for each in decided if not each.misfits):
+        for template in templates.list_templates(related.job_of(case.mutated, case.document)):
+            claims = (each.persistent_volume_claim for each in template.pod.volumes)
+            named.update(((case.namespace, each.claim_name), None) for each in claims if each and each.claim_name)
     found: list[Source] = []
     access = writes.Writes(sender)
     for namespace, name in named:
         kind = kinds.VOLUME_CLAIM
         ref = readers.Ref(kind.name, namespace, name)
-        if setup.inputs.named(kind.name, namespace, name) or not kind.can_exist(ref):
+        if setup.inputs.named(related.PersistentVolumeClaim, namespace, name) or not kind.can_exist(ref):
             continue
         try:
             claim = await access.get(kind, namespace, name)
@@ -104,16 +94,6 @@ async def _claims(setup: Setup, decided: Iterable[Case], sender: transports.Send
         if claim is not None:
             found.append(Source(Origin(f"cluster/{namespace}"), {**claim, "kind": kind.name, "apiVersion": "v1"}))
     return found
-
-
-def _claim_names(value: Any) -> Iterator[str]:
-    """Yield the names of claims of volumes anywhere in a document."""
-    if isinstance(value, dict):
-        claim = value.get("persistentVolumeClaim")
-        if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
-            yield claim["claimName"]
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _claim_names(each)
 
 
 async def _decide(setup: Setup, source: Source, asking: _Asking) -> Case:
@@ -169,7 +149,7 @@ class _Asking:
             self._answers[ref] = await self._answer(ref)
         self.missing.clear()
 
-    async def _answer(self, ref: readers.Ref) -> Any:  # Any: what `get` returns or raises
+    async def _answer(self, ref: readers.Ref) -> readers.Document | Exception | None:
         try:
             return await self._cluster.fetch(ref)
         except (readers.ClusterError, readers.SnapshotInvalid) as error:
@@ -224,17 +204,17 @@ class _DryRuns:
         """Whether the cluster lacks what the files have, so that it would refuse the job for that alone."""
         kind, name = trainjobs.runtime_ref(case.document)
         namespace = case.namespace if kind == "TrainingRuntime" else ""
-        given = self._setup.cluster.origins
+        given = self._setup.cluster.kept
         return readers.Ref(kind, namespace, name) in given or readers.Ref("Namespace", "", case.namespace) in given
 
-    async def _answer(self, kind: served.Kind, namespace: str, document: Mapping[str, Any]) -> dry_runs.Answer:
+    async def _answer(self, kind: served.Kind, namespace: str, document: Mapping[str, object]) -> dry_runs.Answer:
         answer = await dry_runs.ask(self._sender, kind, namespace, document, _DEADLINE)
         if answer.trouble:
             self.warnings[answer.trouble + ", so its dry run was not made" * answer.forbidden] = None
         return answer
 
 
-def _created(document: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+def _created(document: Mapping[str, object], namespace: str) -> dict[str, object]:
     """Return a document as it is sent: without what only the API server writes."""
     kept = ("name", "generateName", "labels", "annotations", "finalizers", "ownerReferences")
     metadata = {key: value for key, value in member(document, "metadata").items() if key in kept}

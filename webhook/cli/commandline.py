@@ -11,24 +11,45 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+import msgspec
 
 from muster.webhook.cli.problems import UNREADABLE, one_line
 
 if TYPE_CHECKING:
-    from muster.strategies.documents.trainer_versions import Version
+    from muster.strategies.documents.runtimes import Version
 
-__all__ = ["meant", "parser", "table", "trainer"]
+__all__ = ["Command", "Table", "meant", "parser", "table", "trainer"]
+
+_Argument: TypeAlias = str | dict[str, Any] | None
+_Shared: TypeAlias = Mapping[str, Mapping[str, _Argument]]
+_Actions: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001  # argparse has no other name for it
 
 
-def table() -> Any:  # Any: of JSON's types
+class Command(msgspec.Struct, frozen=True):
+    """A command or an action: its help, its arguments, its actions, and what it sets."""
+
+    help: str
+    arguments: dict[str, _Argument] = {}
+    actions: dict[str, Command] = {}
+    defaults: dict[str, object] = {}
+
+
+class Table(msgspec.Struct, frozen=True):
+    """All commands, and the arguments that several of them share."""
+
+    shared: dict[str, dict[str, _Argument]]
+    commands: dict[str, Command]
+
+
+def table() -> Table:
     """Return the table of all commands."""
-    return json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    return msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=Table)
 
 
 def parser(words: Iterable[str] | None = None) -> argparse.ArgumentParser:
@@ -45,43 +66,39 @@ def parser(words: Iterable[str] | None = None) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     every = table()
-    commands = every["commands"]
     named = None if words is None else next((each for each in words if not each.startswith("-")), None)
     added = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for name in [named] if named is not None and named in commands else list(commands):
-        _add(added, name, commands[name], every["shared"]).set_defaults(command=name)
+    for name in [named] if named is not None and named in every.commands else list(every.commands):
+        _add(added, name, every.commands[name], every.shared).set_defaults(command=name)
     return top
 
 
-def _add(actions: Any, name: str, command: Mapping[str, Any], shared: Mapping[str, Any]) -> argparse.ArgumentParser:
-    defaults = command.get("defaults", {})
-    made: argparse.ArgumentParser = actions.add_parser(
-        name, help=command["help"], allow_abbrev=False, add_help="words" not in defaults
-    )
-    _fill(made, command.get("arguments", {}), shared)
-    if "actions" in command:
+def _add(actions: _Actions, name: str, command: Command, shared: _Shared) -> argparse.ArgumentParser:
+    made = actions.add_parser(name, help=command.help, allow_abbrev=False, add_help="words" not in command.defaults)
+    _fill(made, command.arguments, shared)
+    if command.actions:
         inner = made.add_subparsers(title="actions", metavar="ACTION", dest="action")
-        for action, settings in command["actions"].items():
-            _add(inner, action, settings, shared)
-    made.set_defaults(**defaults)
+        for action, each in command.actions.items():
+            _add(inner, action, each, shared)
+    made.set_defaults(**command.defaults)
     return made
 
 
-def _fill(made: Any, arguments: Mapping[str, Any], shared: Mapping[str, Any]) -> None:
+def _fill(made: argparse._ActionsContainer, arguments: Mapping[str, _Argument], shared: _Shared) -> None:
     for names, settings in arguments.items():
         if names.startswith("@"):
             _fill(made, shared[names], shared)
         elif names in ("either", "required"):
-            _fill(made.add_mutually_exclusive_group(required=names == "required"), settings, shared)
+            group = made.add_mutually_exclusive_group(required=names == "required")
+            _fill(group, msgspec.convert(settings, dict[str, _Argument]), shared)
         elif isinstance(settings, str):
             made.add_argument(*names.split(), action="store_true", help=settings)
         else:
-            made.add_argument(*names.split(), **_settings(names, settings))
+            made.add_argument(*names.split(), **_settings(names, {} if settings is None else dict(settings)))
 
 
-def _settings(names: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(names: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return what argparse is given for an argument."""
-    settings = dict(given)
     if "type" in settings:
         settings["type"] = _TYPES[settings["type"]]
     if settings.pop("many", False):
@@ -125,7 +142,7 @@ class _Parser(argparse.ArgumentParser):
             self.error(f"{rest[0]!r} is not an argument of `{self.prog}`{near}")
         return known, []
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
+    def _check_value(self, action: argparse.Action, value: object) -> None:
         """Refuse a word that is none of the choices, and say which one was probably meant."""
         if action.choices is not None and value not in action.choices:
             choices = [str(each) for each in action.choices]
@@ -160,7 +177,7 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 def trainer(text: str) -> Version:
     """Return a version of Trainer; a patch release counts as its minor one."""
-    from muster.strategies.documents.trainer_versions import VERSIONS  # noqa: PLC0415  # only `--trainer` needs it
+    from muster.strategies.documents.runtimes import VERSIONS  # noqa: PLC0415  # only `--trainer` needs it
 
     minor = re.sub(r"^v?([0-9]+\.[0-9]+)(\.[0-9]+)?$", r"\1", text)
     if minor not in VERSIONS:

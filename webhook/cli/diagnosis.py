@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from muster.audit import scanner
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
-from muster.webhook.cli.observed import Document, Observed, condition, containers, seconds_since
+from muster.webhook.cli.observed import Observed, condition, containers, seconds_since
 from muster.webhook.cli.problems import age, one_line, plural
+from muster.webhook.cluster.readers import Document
 from muster.webhook.controllers.guards import Verdict
 
 __all__ = [
     "TABLE",
     "Diagnosis",
+    "Holder",
     "claims",
     "diagnose",
     "holders",
@@ -110,7 +112,7 @@ def _deleting(found: Observed) -> _Answer:
     metadata = member(found.job, "metadata")
     if not metadata.get("deletionTimestamp"):
         return None
-    holding = listed([quoted(each, 80) for each in metadata.get("finalizers") or ()])
+    holding = listed([quoted(each, 80) for each in metadata.get("finalizers", ())])
     return f"is being deleted{f', and waits for {holding}' if holding else ''}"
 
 
@@ -179,9 +181,8 @@ def _waits_for_seat(found: Observed) -> _Answer:
     advice = "; raise maxSessions, or use fewer pods" if next(ours, "") == "NeverWhole" else ""
     for claim in found.claims:
         if waits_for(pod, claim):
-            who = [
-                f"{each['name']}{seats(each, ' seats')} for {age(each['seconds'])}" for each in holders(found, claim)
-            ]
+            held = holders(found, claim)
+            who = [f"{each.name}{seats(each.seats, ' seats')} for {age(each.seconds)}" for each in held]
             by = f", behind {listed(who)}" if who else ", which Muster has not given yet"
             return f"waits for a seat on ResourceClaim {claim['metadata']['name']}{by}{advice}"
     return f"pod {name} waits for a seat{advice}"
@@ -327,20 +328,28 @@ def waits_for(pod: Document, claim: Document) -> bool:
     return claim["metadata"]["name"] in claims(pod) and pod["metadata"].get("uid") not in _held(claim)
 
 
-def holders(found: Observed, claim: Document) -> list[dict[str, Any]]:
+class Holder(NamedTuple):
+    """Who has seats on a claim, how many, and for how many seconds."""
+
+    name: str
+    seats: int
+    seconds: int
+
+
+def holders(found: Observed, claim: Document) -> list[Holder]:
     """Return the jobs and pods that have seats on a claim, how many and for how long: the longest comes first."""
     called = [(f"job {seat.job}" if seat.job else f"pod {seat.pod}", seat.since) for seat in _held(claim).values()]
     counts = Counter(name for name, _ in called)
     since = {name: min(moment for each, moment in called if each == name) for name in counts}
     return [
-        {"name": quoted(name, 80), "seats": counts[name], "seconds": int(seconds_since(since[name], found.now))}
+        Holder(quoted(name, 80), counts[name], int(seconds_since(since[name], found.now)))
         for name in sorted(counts, key=lambda name: since[name])
     ]
 
 
-def seats(holder: Mapping[str, Any], unit: str) -> str:
+def seats(count: int, unit: str) -> str:
     """Return ` (2 seats)` of a holder of several."""
-    return f" ({holder['seats']}{unit})" if holder["seats"] > 1 else ""
+    return f" ({count}{unit})" if count > 1 else ""
 
 
 def _held(claim: Document) -> dict[str, Seat]:

@@ -10,31 +10,34 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 from muster.audit import scanner
-from muster.audit.record_schema import BOOKKEEPING
 from muster.strategies.changes import restores
 from muster.strategies.changes.changes import Change, Changes
-from muster.strategies.documents import loose, names, trainjobs
+from muster.strategies.changes.restores import APPLIED_RULE
+from muster.strategies.documents import decoding, names, trainjobs
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Absent
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import program_kinds, sites, topologies, worlds
+from muster.strategies.launches import sites, topologies, worlds
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.sites import Site
 from muster.strategies.launches.worlds import World
 from muster.strategies.trainer import predictions
-from muster.webhook.admission import policies
+from muster.webhook.admission import admission_context, policies
 from muster.webhook.admission.policies import Mode
 from muster.webhook.cli import findings_report, problems
 from muster.webhook.cli.cases import Case, Setup
 from muster.webhook.cluster.readers import Ref
 
-__all__ = ["Ending", "ending", "explain"]
+__all__ = ["Ending", "Explanation", "ending", "explain"]
+
+Explanation: TypeAlias = Mapping[str, Any]
+"""One value of JSON's types, an item of `muster.dev/explain/v1`."""
 
 
-def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Explanation:
     """Return the explanation of a case, of JSON's types; missing parts are None.
 
     Args:
@@ -45,14 +48,13 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
     document, decision, registered = case.source.document, case.mutated, case.mutated.strategy
     chosen, job = registered.strategy if registered else None, _job(case, setup)
     world, earlier = _measured(job), restores.applied(document)
-    line = _described(job) if job else None
-    return {
+    explained = {
         **{key: value for key, value in findings_report.place_of(case.source.origin).items() if key != "line"},
         "object": case.title,
         "apiVersion": document["apiVersion"],
         "kind": case.source.kind,
         "namespace": case.namespace,
-        "name": loose.member(document, "metadata").get("name"),
+        "name": decoding.member(document, "metadata").get("name"),
         "predicted": predictions.made_by(decision.governor.runtime) if case.predicted else None,
         "notes": list(case.notes),
         "runtime": _runtime(case, setup),
@@ -61,8 +63,7 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         and registered
         and {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin},
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        # Without tokens of a known form: a terminal is often shown to others, and the log of CI to everybody.
-        "launch": scanner.text(line) if line else line,
+        "launch": _described(job) if job else None,
         "world": world
         and {
             "nodes": world.nodes,
@@ -81,6 +82,8 @@ def explain(case: Case, setup: Setup, before: Mapping[str, Any] | None = None) -
         "failure": case.failure or None,
         "ending": _ending(case, job, before if case.predicted else None),
     }
+    # Without tokens of a known form: a terminal is often shown to others, and the log of CI to everybody.
+    return cast("dict[str, Any]", scanner.value(explained))
 
 
 def ending(case: Case, setup: Setup) -> Ending:
@@ -88,7 +91,7 @@ def ending(case: Case, setup: Setup) -> Ending:
     return _ending(case, _job(case, setup))
 
 
-def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
+def _runtime(case: Case, setup: Setup) -> dict[str, object] | None:
     runtime = case.mutated.governor.runtime
     if runtime is None:
         return None
@@ -96,10 +99,10 @@ def _runtime(case: Case, setup: Setup) -> dict[str, Any] | None:
         return {"kind": None, "name": None, "source": runtime.source, "file": None}
     ref = Ref(runtime.kind, case.namespace if runtime.kind == "TrainingRuntime" else "", runtime.name)
     if runtime.source == "snapshot":
-        owner = loose.member(case.mutated.governor.owner, "metadata")
+        owner = decoding.member(case.mutated.governor.owner, "metadata")
         ref = Ref("RuntimeSnapshot", case.namespace, str(owner.get("name", "")))
-    origin = setup.cluster.origins.get(ref)
-    file = str(origin) if origin else None
+    source = setup.cluster.kept.get(ref)
+    file = str(source.origin) if source else None
     return {"kind": runtime.kind, "name": runtime.name, "source": runtime.source, "file": file}
 
 
@@ -115,28 +118,17 @@ def _because(case: Case, setup: Setup) -> str:
 
 def _job(case: Case, setup: Setup) -> Job | None:
     """Return the job as its strategy sees it after mutation; None where its launch is not known."""
-    governor, document = case.mutated.governor, case.document
-    is_trainjob = case.source.kind == "TrainJob"
-    if case.mutated.strategy is None or case.misfits or (is_trainjob and governor.runtime is None):
+    governor = case.mutated.governor
+    unknown = case.source.kind == "TrainJob" and governor.runtime is None
+    if case.mutated.strategy is None or case.misfits or unknown:
         return None
-    kind = "TrainJob" if is_trainjob else "JobSet"
-    return Job(
-        kind=kind,  # type: ignore[arg-type]  # one of the two
-        changes=Changes(document),
-        namespace=case.namespace,
-        runtime=governor.runtime,
-        owner=governor.owner,
-        claim_devices=governor.claim_devices,
-        settings=setup.policy.framework(governor.framework).settings,
-        supply=governor.supply,
-        roles=setup.policy.roles,
-        identify=program_kinds.identify,
-    )
+    context = admission_context.of(case.mutated.request, setup.policy, governor)
+    return context.job(Changes(case.document), governor)
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: Change) -> dict[str, object]:
     """Return a change for JSON; `before` or `after` is missing when there was, or is, no value."""
-    out: dict[str, Any] = {"op": change.op, "path": change.field, "pointer": change.path}
+    out: dict[str, object] = {"op": change.op, "path": change.field, "pointer": change.path}
     if not isinstance(change.before, Absent):
         out["before"] = change.before
     if not isinstance(change.after, Absent):
@@ -194,7 +186,7 @@ class Ending(TypedDict):
     text: str
 
 
-def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None) -> Ending:
+def _ending(case: Case, job: Job | None, before: Explanation | None = None) -> Ending:
     """Return how the explanation of a case ends.
 
     Args:
@@ -208,7 +200,7 @@ def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None
     unseen = _unseen(case)
     if unseen:
         return Ending(kind="open", text=unseen)
-    changed = any(change.rule not in BOOKKEEPING for change in case.mutated.changes)
+    changed = any(change.rule != APPLIED_RULE for change in case.mutated.changes)
     right = Ending(
         kind="right",
         text=f"the job is right {'with the changes above' if changed else 'as it is'}, and nothing is open",
@@ -216,7 +208,7 @@ def _ending(case: Case, job: Job | None, before: Mapping[str, Any] | None = None
     owner = case.mutated.governor.owner
     if owner is not None:  # the launch of a JobSet that Trainer makes is judged where its author reads it
         if before is None:
-            judged = f"TrainJob {loose.member(owner, 'metadata').get('name')}, from which Trainer made this JobSet"
+            judged = f"TrainJob {decoding.member(owner, 'metadata').get('name')}, from which Trainer made this JobSet"
             return Ending(kind="open", text=f"nothing is wrong here; the launch is judged at {judged}")
         text = "see the end of the TrainJob above; this JobSet adds nothing to it"
         return right if before["ending"]["kind"] == "right" else Ending(kind=before["ending"]["kind"], text=text)
@@ -236,7 +228,7 @@ def _todo(case: Case) -> str:
         told = f"{problems.plural(errors, 'error')} to mend{f' and {to_read}' if warnings else ''}"
         passes = "its missing label" if case.is_unlabelled else f"mode {case.mutated.mode.value}"
         return f"{told}; {'the cluster refuses this job' if case.refused else f'{passes} lets this job pass'}"
-    if case.mutated.verdict != "patched" and any(each.rule not in BOOKKEEPING for each in case.mutated.changes):
+    if case.mutated.verdict != "patched" and any(each.rule != APPLIED_RULE for each in case.mutated.changes):
         return f"mode {case.mutated.mode.value} makes none of the changes above, so the job runs without them"
     return f"{to_read}; the job passes" if warnings else ""
 

@@ -14,14 +14,13 @@ import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from msgspec import structs
 
-from muster.strategies.documents import decoding, loose, model, names, paths, pods, trainjobs
+from muster.strategies.documents import decoding, model, names, paths, pods, trainjobs
 from muster.strategies.documents.findings import Finding, note, warning
 from muster.strategies.jobs import containers, parts
-from muster.strategies.jobs.programs import Kind
+from muster.strategies.jobs.containers import Kind
 from muster.strategies.launches import program_kinds
 from muster.strategies.launches.launches import Launcher
 from muster.webhook.admission.decisions import Decision
@@ -39,7 +38,7 @@ _NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
 def check(
     source: Source, decision: Decision, cluster: readers.ClusterReader, inputs: related.Inputs
 ) -> Iterator[Finding]:
-    """Report what the API server would refuse, a runtime that no file holds, and what other documents say.
+    """Report what the API server would refuse, and a runtime that no file holds.
 
     Args:
         source: the object as it was written.
@@ -53,11 +52,9 @@ def check(
         yield from schemas.check(source.document, kind)
     if decision.verdict != "skipped" and decision.governor.runtime_open:
         yield _unknown_runtime(decision, cluster, inputs)
-    if decision.verdict != "skipped" and decision.governor.owner is None:
-        yield from related.check(source, decision, cluster, inputs)
 
 
-def _repeated(document: Mapping[str, Any], repeat: Repeat) -> Finding:
+def _repeated(document: Mapping[str, object], repeat: Repeat) -> Finding:
     """Report a member that is written twice; the value that is lost is not quoted, for nobody has looked at it."""
     if repeat.merged:
         message = "is written here, and a << behind it gives another value, which kubectl takes; put the << first"
@@ -68,7 +65,7 @@ def _repeated(document: Mapping[str, Any], repeat: Repeat) -> Finding:
     else:
         message = "is written twice in one object with one value; remove one"
     value = paths.lookup(document, repeat.path)
-    shown = None if value is paths.ABSENT or isinstance(value, dict | list) else value
+    shown = None if value is paths.ABSENT or type(value) in (dict, list) else value
     return warning(paths.field(document, repeat.path), shown, message, rule="core/repeated-member")
 
 
@@ -83,7 +80,7 @@ def _unknown_runtime(decision: Decision, cluster: readers.ClusterReader, inputs:
         f"no {kind} of this name is among the files, so what depends on it was not checked; {meant}give it with "
         f"--runtimes FILE, which `{_command(kind, name, namespace)} > FILE` writes"
     )
-    elsewhere = any(each.kind in trainjobs.RUNTIME_KINDS and _name(each.document) == name for each in inputs.sources)
+    elsewhere = any(each.kind in trainjobs.RUNTIME_KINDS and each.metadata.name == name for each in inputs.sources)
     report = warning if near or elsewhere else note
     return report("spec.runtimeRef.name", name, message, rule="core/runtime-unknown")
 
@@ -93,8 +90,8 @@ def _command(kind: str, name: str, namespace: str) -> str:
     return f"kubectl get{where} {kind.lower()} {name if _NAME.fullmatch(name) else 'NAME'} -o yaml"
 
 
-def _name(document: Mapping[str, Any]) -> str:
-    return str(loose.member(document, "metadata").get("name", ""))
+def _name(document: Mapping[str, object]) -> str:
+    return str(decoding.member(document, "metadata").get("name", ""))
 
 
 _FRAMEWORKS = {
@@ -122,7 +119,7 @@ def framework(decision: Decision) -> str:
     return next(filter(None, found), "")
 
 
-def _of_parts(document: Mapping[str, Any], serves: str | None) -> str:
+def _of_parts(document: Mapping[str, object], serves: str | None) -> str:
     """Return the one framework of the parts that train, or that serve."""
     work = parts.find(document, ("spec",), serves, program_kinds.identify)
     places = [pods.place(document, *each) for each in work.places]
@@ -138,7 +135,7 @@ def of_container(container: model.Container) -> str:
     return "trl" if program.target.startswith("trl.scripts.") else _LAUNCHERS.get(program.launcher, "")
 
 
-def may_train(jobset: Mapping[str, Any]) -> bool:
+def may_train(jobset: Mapping[str, object]) -> bool:
     """Whether any container of a JobSet, which has the shape of its kind, starts a program that may train."""
     every = (each for job in decoding.read(jobset, model.JobSet).spec.replicated_jobs for each in job.pod.containers)
     return any(containers.program(each, program_kinds.identify).kind is not Kind.IDLE for each in every)

@@ -10,20 +10,22 @@ field, or have replaced the list that it is in. The place is then that of the ne
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from muster.strategies.documents import loose, paths
+from muster.audit import scanner
+from muster.strategies.documents import decoding, paths
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Path
 from muster.webhook.cli import problems, unjudged
 from muster.webhook.cli.cases import Case, Setup, is_job, is_judged
 from muster.webhook.cli.problems import one_line, plural, versioned
 from muster.webhook.cli.unjudged import Unjudged
+from muster.webhook.cluster.readers import Document
 from muster.webhook.kubeyaml import jsons
 from muster.webhook.kubeyaml.composer import Spot
-from muster.webhook.kubeyaml.sources import Origin, Source
+from muster.webhook.kubeyaml.sources import Origin, Source, Unreadable
 
 __all__ = ["FAILURE", "Entry", "Report", "entries", "findings", "lines", "of_field", "place_of"]
 
@@ -70,7 +72,7 @@ def lines(case: Case) -> Iterator[str]:
         yield one_line(f"{at}: {each.level}: {each.text}{'' if each.rule == FAILURE else f' ({each.rule})'}")
 
 
-def place_of(origin: Origin) -> dict[str, Any]:
+def place_of(origin: Origin) -> dict[str, object]:
     """Return the place of a document for JSON; an item and a line of 0 are none."""
     return {
         "file": origin.file,
@@ -80,7 +82,7 @@ def place_of(origin: Origin) -> dict[str, Any]:
     }
 
 
-def findings(case: Case) -> list[dict[str, Any]]:
+def findings(case: Case) -> list[dict[str, object]]:
     """Return the findings of a case for JSON, each with line and column of its field (None: not from a text)."""
     found = [(each, of_field(case, each.field, each.value)) for each in case.findings]
     return [
@@ -115,7 +117,7 @@ class Report(Struct, frozen=True):
     strict_open: bool = False
 
     @property
-    def unreadable(self) -> Sequence[Any]:
+    def unreadable(self) -> Sequence[Unreadable]:
         """What could not be read."""
         return self.setup.unreadable
 
@@ -147,7 +149,7 @@ class Report(Struct, frozen=True):
         for each in self.unreadable:
             about = place_of(each.origin)
             shown.append({**about, "document": about["document"] or None, "unreadable": each.message})
-        return jsons.dump(versioned("check", shown)) + "\n"
+        return jsons.dump(scanner.value(versioned("check", shown))) + "\n"
 
     def summary(self) -> str:
         """Return how many of everything there are, in one line."""
@@ -171,13 +173,13 @@ class Report(Struct, frozen=True):
         return "; ".join([text + (f", {plural(notes, 'note')}" if notes else ""), *filter(None, parts)])
 
 
-def _head(source: Source, **where: str) -> dict[str, Any]:
+def _head(source: Source, **where: str) -> dict[str, object]:
     document = source.document
-    name = loose.member(document, "metadata").get("name")
+    name = decoding.member(document, "metadata").get("name")
     return {**place_of(source.origin), "apiVersion": document["apiVersion"], "kind": source.kind, **where, "name": name}
 
 
-def _decision(case: Case) -> dict[str, Any]:
+def _decision(case: Case) -> dict[str, object]:
     return {
         "framework": case.mutated.governor.framework,
         "mode": case.mutated.mode.value,
@@ -192,7 +194,7 @@ _WORDS = {"command": "args", "args": "command"}  # Muster may move a word from o
 _SEARCHED = 1000  # entries of a list; each of a thousand findings about a longer one would search it
 
 
-def of_field(case: Case, field: str, value: Any = None) -> Spot | None:
+def of_field(case: Case, field: str, value: object = None) -> Spot | None:
     """Return line and column of a field; None where the object is not from a text.
 
     Args:
@@ -212,50 +214,41 @@ def of_field(case: Case, field: str, value: Any = None) -> Spot | None:
     return case.source.find(path)
 
 
-def _holds(written: Any, value: Any) -> bool:
+def _holds(written: object, value: object) -> bool:
     """Whether a field may be the one with this value; of a word, a finding may quote the beginning."""
     if isinstance(written, str) and isinstance(value, str):
         return written.startswith(value)
     return value is None or written == value
 
 
-def _followed(written: Any, stored: Any, field: str) -> Path:
+def _followed(written: Document, stored: Document, field: str) -> Path:
     """Return the path in the written object of what `field` names in the stored one, as far as it is there."""
-    out: list[str | int] = []
+    out: Path = ()
+    here: object = stored
     for part in paths.nearest(stored, field):
-        if isinstance(part, int) and isinstance(written, list):
-            stored = stored[part]
-            found = _only(written, stored)
-            if found is None:
-                break
-            out.append(found)
-            written = written[found]
-            continue
-        if not isinstance(written, dict) or part not in written:
+        here, around = paths.lookup(here, (part,)), paths.lookup(written, out)
+        place = _only(decoding.sequence(around), here) if isinstance(part, int) else part
+        if place is None or paths.lookup(around, (place,)) is paths.ABSENT:
             break
-        out.append(part)
-        written, stored = written[part], stored[part]
-    return tuple(out)
+        out = (*out, place)
+    return out
 
 
-def _moved(written: Any, stored: Any, field: str) -> Path:
+def _moved(written: Document, stored: Document, field: str) -> Path:
     """Return the path in the written object of a word that Muster has moved from `args` to `command`, or back."""
     *around, member, index = ("", "", *paths.nearest(stored, field))
     if not isinstance(index, int) or member not in _WORDS:
         return ()
     path = (*around[2:], _WORDS[str(member)])
-    entries = paths.lookup(written, path)
-    found = _only(entries, paths.lookup(stored, (*around[2:], member, index))) if isinstance(entries, list) else None
+    found = _only(decoding.sequence(paths.lookup(written, path)), paths.lookup(stored, (*around[2:], member, index)))
     return () if found is None else (*path, found)
 
 
-def _only(entries: list[Any], entry: Any) -> int | None:
+def _only(entries: Sequence[object], entry: object) -> int | None:
     """Return the place of the only entry that is the given one: of its name, or equal; None where that is not sure."""
     if len(entries) > _SEARCHED:
         return None
-    name = entry.get("name") if isinstance(entry, dict) else None
-    if name is not None:
-        same = [place for place, each in enumerate(entries) if isinstance(each, dict) and each.get("name") == name]
-    else:
-        same = [place for place, each in enumerate(entries) if each == entry]
+    name = decoding.mapping(entry).get("name")
+    compared = [each if name is None else decoding.mapping(each).get("name") for each in entries]
+    same = [place for place, each in enumerate(compared) if each == (entry if name is None else name)]
     return same[0] if len(same) == 1 else None

@@ -6,13 +6,12 @@ Documents of the input come first, so that a file may contain its own runtime, n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from muster.strategies.documents import decoding
+from muster.strategies.documents import decoding, model, trainjobs
 from muster.webhook import manifests
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.cluster import kinds, memory, readers
@@ -27,13 +26,13 @@ class GatheredCluster(Struct, frozen=True):
 
     Attributes:
         reader: the reader for decisions.
-        origins: the place of each document.
+        kept: the documents that it has.
         unreadable: documents of the input that decisions cannot use.
     """
 
     reader: memory.InMemoryReader
-    origins: Mapping[readers.Ref, sources.Origin]
-    unreadable: list[Unreadable]
+    kept: dict[readers.Ref, Source] = field(default_factory=dict)
+    unreadable: list[Unreadable] = field(default_factory=list)
 
 
 def gather(
@@ -57,13 +56,13 @@ def gather(
         CommandError: a runtime cannot be read, or two different documents of the input, or of the runtimes, have the
             same name.
     """
-    gathered = _Gathered(memory.InMemoryReader(default_namespace=namespace, whole=whole), {})
-    unreadable = gathered.add(given)
+    gathered = GatheredCluster(memory.InMemoryReader(default_namespace=namespace, whole=whole))
+    gathered.unreadable.extend(_add(gathered, given))
     found = sources.read(runtimes or (_shipped(given) if ours else ()))
-    broken = found.unreadable or gathered.add(found.sources)
+    broken = found.unreadable or _add(gathered, found.sources)
     if broken:
         raise CommandError(str(broken[0]))
-    return GatheredCluster(gathered.reader, {ref: source.origin for ref, source in gathered.kept.items()}, unreadable)
+    return gathered
 
 
 def _shipped(given: Sequence[Source]) -> list[str]:
@@ -73,9 +72,7 @@ def _shipped(given: Sequence[Source]) -> list[str]:
     """
     folder = default_runtimes()
     files = {path.stem: str(path) for path in sorted(folder.glob("*.yaml"))}
-    specs = [each.document.get("spec") for each in given]
-    refs = [spec.get("runtimeRef") for spec in specs if isinstance(spec, dict)]
-    named = {str(ref.get("name")) for ref in refs if isinstance(ref, dict)}
+    named = {name for each in given if (name := trainjobs.runtime_ref(each.document)[1])}
     return [files[name] for name in sorted(named)] if named and named <= files.keys() else [str(folder)]
 
 
@@ -92,47 +89,46 @@ def default_runtimes() -> Path:
     return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
-class _Gathered(Struct):
-    reader: memory.InMemoryReader
-    kept: dict[readers.Ref, Source]
-
-    def add(self, given: Iterable[Source]) -> list[Unreadable]:
-        """Add the input or the runtimes: documents added earlier win, two of one call must agree."""
-        earlier, unreadable = set(self.kept), []
-        for source in given:
-            if not _is_read(source.document):
-                continue
-            misfit = _misfit(source)
-            if not misfit:
-                self._add(source, earlier)
-            elif source.kind != "TrainJob":  # faults of a job are findings, which its own check makes
-                unreadable.append(Unreadable(source.origin, misfit))
-        return unreadable
-
-    def _add(self, source: Source, earlier: set[readers.Ref]) -> None:
-        try:
-            ref = self.reader.add(source.document, source=str(source.origin))
-        except memory.DuplicateError as error:
-            first = self.kept[error.ref]
-            # Two TrainJobs of one name may be files for two environments; each is decided on its own.
-            if error.ref not in earlier and error.ref.kind != "TrainJob" and first.document != source.document:
-                raise CommandError(str(error)) from error
-        else:
-            if ref is not None:
-                self.kept[ref] = source
+def _add(cluster: GatheredCluster, given: Iterable[Source]) -> list[Unreadable]:
+    """Add the input or the runtimes: documents added earlier win, two of one call must agree."""
+    earlier, unreadable = set(cluster.kept), []
+    for source in filter(_is_read, given):
+        misfit = _misfit(source)
+        if not misfit:
+            _put(cluster, source, earlier)
+        elif source.kind != "TrainJob":  # faults of a job are findings, which its own check makes
+            unreadable.append(Unreadable(source.origin, misfit))
+    return unreadable
 
 
-def _is_read(document: Mapping[str, Any]) -> bool:
+def _put(cluster: GatheredCluster, source: Source, earlier: set[readers.Ref]) -> None:
+    try:
+        ref = cluster.reader.add(source.document, source=str(source.origin))
+    except memory.DuplicateError as error:
+        first = cluster.kept[error.ref]
+        # Two TrainJobs of one name may be files for two environments; each is decided on its own.
+        if error.ref not in earlier and error.ref.kind != "TrainJob" and first.document != source.document:
+            raise CommandError(str(error)) from error
+    else:
+        if ref is not None:
+            cluster.kept[ref] = source
+
+
+def _is_read(source: Source) -> bool:
     """Whether the document has a kind that decisions read, and a name."""
-    kind, metadata = kinds.kind_of(document), document.get("metadata")
-    named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str) and bool(metadata["name"])
-    return kind is not None and named and kind.ref(document) is not None
+    kind = kinds.kind_of(source.document)
+    return kind is not None and bool(source.metadata.name) and kind.ref(source.document) is not None
+
+
+class _Snapshot(Struct, frozen=True):
+    """A ConfigMap that may hold a runtime."""
+
+    data: model.Anything = {}
 
 
 def _misfit(source: Source) -> str:
     """Return why a decision cannot read the document; "" when it can."""
     kind = kinds.kind_of(source.document)
     if kind is not None and kind.suffix:
-        return "" if isinstance(source.document.get("data") or {}, dict) else "data: must be an object"
-    found = decoding.check(source.document)
-    return str(found[0]) if found else ""
+        return "data: must be an object" if decoding.convert(source.document, _Snapshot)[1] else ""
+    return next(map(str, decoding.check(source.document)), "")

@@ -7,14 +7,16 @@ waiting, and None is what nobody said.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, cast
 
+from muster.audit import scanner
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook.cli import diagnosis, problems, terminal
 from muster.webhook.cli.diagnosis import last_words, listed, quoted
-from muster.webhook.cli.observed import Document, Observed, containers, seconds_since
+from muster.webhook.cli.observed import Observed, containers, seconds_since
 from muster.webhook.cli.problems import age
+from muster.webhook.cluster.readers import Document
 
 __all__ = ["GATEWAY", "MANAGED_BY", "TERM", "Status", "brief", "has_ended", "is_wrong", "lines", "of", "summary"]
 
@@ -25,16 +27,17 @@ GATEWAY = "muster.dev/gateway"
 TERM = "muster.dev/term"
 """Annotation of the JobSet, which each process of the Gateway counts up when it takes the engines."""
 
-Status = Mapping[str, Any]
+Status: TypeAlias = Mapping[str, Any]
+"""The status, or a part of it."""
 _DECISIONS, _HOLDERS, _PODS = 20, 20, 20  # the newest, those for longest, those with a problem
 
 
 def of(found: Observed) -> Status:
-    """Return the status of a job."""
+    """Return the status of a job, without tokens of a known form."""
     row = diagnosis.diagnose(found)
     made = member(found.job, "metadata").get("creationTimestamp")
     said = found.report.said if found.report else None
-    return {
+    status = {
         "namespace": found.namespace,
         "name": found.name,
         "kind": found.kind,
@@ -59,6 +62,7 @@ def of(found: Observed) -> Status:
         "decisions": sorted(_decisions(found), key=lambda each: each["time"] or "")[-_DECISIONS:],
         "unread": list(found.unread),
     }
+    return cast("Status", scanner.value(status))
 
 
 def is_wrong(status: Status) -> bool:
@@ -71,7 +75,7 @@ def has_ended(status: Status) -> bool:
     return status["phase"] in {"Failed", "Refused", "Finished"}
 
 
-def _gateway(found: Observed) -> dict[str, Any] | None:
+def _gateway(found: Observed) -> Status | None:
     """Return the Gateway of RL sessions whose engines a JobSet is, and how many of its processes have had them."""
     labels = member(found.jobset, "metadata", "labels")
     if found.trainjob or labels.get(MANAGED_BY[0]) != MANAGED_BY[1] or GATEWAY not in labels:
@@ -87,7 +91,7 @@ def _conditions(kind: str, document: Document) -> Iterator[dict[str, str]]:
             yield {"object": kind, **{name: quoted(each.get(key)) for name, key in members.items()}}
 
 
-def _pod(pod: Document) -> dict[str, Any]:
+def _pod(pod: Document) -> Status:
     status, statuses = member(pod, "status"), containers(pod)
     ended = (member(each, state, "terminated") for each in statuses for state in ("state", "lastState"))
     words = (last_words(each.get("message")) for each in ended if each.get("exitCode"))
@@ -112,7 +116,7 @@ def _reason(status: Document, statuses: Sequence[Document]) -> str:
     return quoted(status.get("reason") or (next(unmet, "") if status.get("phase") == "Pending" else ""), 80)
 
 
-def _seats(found: Observed) -> Iterator[dict[str, Any]]:
+def _seats(found: Observed) -> Iterator[Status]:
     """Yield the shared claims that the job's pods name: who has their seats, and which pods wait."""
     wanted = {name for pod in found.pods for name in diagnosis.claims(pod)}
     for claim in found.claims:
@@ -126,10 +130,11 @@ def _seats(found: Observed) -> Iterator[dict[str, Any]]:
                 for pod in found.live_pods
                 if diagnosis.is_gated(pod) and diagnosis.waits_for(pod, claim)
             ]
-            yield {"claim": name, "holders": diagnosis.holders(found, claim)[:_HOLDERS], "waiting": waiting}
+            holders = [each._asdict() for each in diagnosis.holders(found, claim)[:_HOLDERS]]
+            yield {"claim": name, "holders": holders, "waiting": waiting}
 
 
-def _decisions(found: Observed) -> Iterator[dict[str, Any]]:
+def _decisions(found: Observed) -> Iterator[Status]:
     """Yield what Muster noted on objects that it changed, its Events, and the audit records."""
     for kind, document in (("TrainJob", found.trainjob), ("JobSet", found.jobset)):
         if names.APPLIED_ANNOTATION in member(document, "metadata", "annotations"):
@@ -148,7 +153,7 @@ def _decisions(found: Observed) -> Iterator[dict[str, Any]]:
             yield _decided("audit", record["time"], record["decision"], text, quoted(rule, 80))
 
 
-def _decided(source: str, time: object, decision: str, text: str, rule: str = "") -> dict[str, Any]:
+def _decided(source: str, time: object, decision: str, text: str, rule: str = "") -> Status:
     return {"source": source, "time": str(time or "") or None, "decision": decision, "text": text, "rule": rule or None}
 
 
@@ -163,7 +168,7 @@ def lines(status: Status, width: int) -> Iterator[str]:
         yield from terminal.wrap(f"SAMPLING {_sampling(status['sampling'])}", width)
     pods = sorted(status["pods"], key=lambda each: not (each["lastWords"] or each["reason"] or each["restarts"]))
     more = [(f"and {len(pods) - _PODS} more", *[" "] * 5)] if len(pods) > _PODS else []
-    sections: Sequence[tuple[str, Sequence[Sequence[Any]]]] = (
+    sections: Sequence[tuple[str, Sequence[Sequence[object]]]] = (
         ("OBJECT,CONDITION,REASON,MESSAGE,SINCE", [tuple(each.values()) for each in status["conditions"]]),
         ("POD,PHASE,REASON,RESTARTS,NODE,LAST WORDS", [*(tuple(each.values()) for each in pods[:_PODS]), *more]),
         ("CLAIM,HELD BY,WAITING", [_seat(each) for each in status["seats"]]),
@@ -246,6 +251,6 @@ def _sampling(found: Status) -> str:
 
 
 def _seat(seat: Status) -> tuple[str, ...]:
-    held = [f"{each['name']}{diagnosis.seats(each, '')} {age(each['seconds'])}" for each in seat["holders"]]
+    held = [f"{each['name']}{diagnosis.seats(each['seats'], '')} {age(each['seconds'])}" for each in seat["holders"]]
     waiting = [f"{each['pod']} {age(each['seconds'])}" for each in seat["waiting"]]
     return seat["claim"], ", ".join(held) or "-", listed(waiting) or "-"

@@ -6,6 +6,7 @@ with the exit codes of a shell.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.machinery
 import importlib.util
@@ -21,6 +22,8 @@ __all__ = ["main"]
 
 _THREADED = frozenset({"serve", "audit", "doctor", "status", "claims", "sessions", "install", "upgrade", "uninstall"})
 """Commands with threads or processes of their own: deferred modules are for one thread."""
+_COLLECTED = 50_000
+"""New objects before Python looks for cycles among them; a start makes half as many, and all of them stay."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = commandline.parser(words).parse_args(words)
         if argv is None and args.command not in _THREADED:
             sys.meta_path.insert(0, _Deferring)
+            gc.set_threshold(_COLLECTED)
         module = getattr(args, "module", args.command)
         code: int = importlib.import_module(f"muster.webhook.cli.commands.{module}").run(args)
         sys.stdout.flush()
@@ -60,12 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Deferring:
-    """A finder whose modules of Muster run when something of them is used, for a job uses a part of the rules only."""
+    """A finder whose modules run when something of them is used, for a job uses a part of the rules only."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, _: object = None) -> ModuleSpec | None:
-        """Return how a module of Muster is loaded, None for any other; packages run at once."""
-        if path is None or not name.startswith("muster."):
+        """Return how a module of Muster, or difflib, is loaded, None for any other; packages run at once."""
+        if name != "difflib" and not name.startswith("muster."):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None and spec.submodule_search_locations is None:

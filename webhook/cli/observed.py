@@ -7,23 +7,24 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
 from muster.audit.record_schema import Sealed
 from muster.kube import transports
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook.cluster import kinds, listings, readers, served, writes
+from muster.webhook.cluster.readers import Document
 from muster.webhook.controllers import guards, trainings
 
 __all__ = ["Asked", "Document", "Observed", "Records", "condition", "containers", "every", "one", "seconds_since"]
 
-Document: TypeAlias = Mapping[str, Any]
 Records: TypeAlias = Callable[[str, str], Sequence[Sealed]]
 """Returns the audit records about a job, by its namespace and name."""
 _Key: TypeAlias = tuple[str, str]  # namespace and name
+_Group = TypeVar("_Group")
 _DEADLINE = 10.0  # seconds for one request
 _FORBIDDEN = 403
 _TRAINJOB = kinds.KINDS["TrainJob"]
@@ -192,7 +193,7 @@ async def _all(
     pods = _grouped(await listed(kinds.POD, selector), _job_of)
     owners = {_key(pod): key for key, found in pods.items() for pod in found}
     events = _grouped(await listed(kinds.EVENT, ""), lambda each: _about(each, known, owners))
-    claims = _grouped(await listed(kinds.CLAIM, kinds.CLAIM.selector), lambda each: each["metadata"]["namespace"])
+    claims = _grouped(await listed(kinds.CLAIM, kinds.CLAIM.selector), lambda each: str(each["metadata"]["namespace"]))
 
     def observed(key: _Key) -> Observed:
         """Return one job without pods and Events of an earlier one of its name."""
@@ -216,8 +217,8 @@ async def _listed(asked: Asked, kind: served.Kind, namespace: str, selector: str
     return [*await listings.read(asked.sender, kind, namespace, _DEADLINE, selector=selector, status=True)]
 
 
-def _grouped(documents: Iterable[Document], key: Callable[[Document], Any]) -> dict[Any, list[Document]]:
-    groups: dict[Any, list[Document]] = defaultdict(list)
+def _grouped(documents: Iterable[Document], key: Callable[[Document], _Group]) -> dict[_Group, list[Document]]:
+    groups: dict[_Group, list[Document]] = defaultdict(list)
     for each in documents:
         groups[key(each)].append(each)
     return groups

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 __all__ = [
     "CLEAN",
@@ -89,6 +88,6 @@ def schema(command: str) -> str:
     return f"muster.dev/{command}/v1"
 
 
-def versioned(command: str, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def versioned(command: str, items: Iterable[Mapping[str, object]]) -> list[dict[str, object]]:
     """Return the items of a list, each with its version."""
     return [{"schema": schema(command), **each} for each in items]

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding, loose, model
+from muster.strategies.documents import decoding, model
 from muster.webhook.cli import cases, file_findings, problems
 from muster.webhook.cli.cases import Case
 from muster.webhook.kubeyaml.sources import Origin, Source
@@ -103,16 +102,13 @@ def _is_unread(case: Case) -> bool:
     return is_free and not case.misfits and not case.failure and case.mutated.verdict != "skipped"
 
 
-def _starts_training(document: Mapping[str, Any]) -> bool:
+def _starts_training(document: Mapping[str, object]) -> bool:
     """Whether a Pod, or an object with one template of a pod, starts a launcher that trains."""
-    spec: Any = document.get("spec")
+    spec = decoding.member(document, "spec")
     for member in ("jobTemplate", "spec", "template", "spec"):
-        spec = spec.get(member, spec) if isinstance(spec, dict) else None
-    return any(map(_launches, loose.items(spec, "containers")))
-
-
-def _launches(container: Mapping[str, Any]) -> bool:
-    return file_findings.of_container(decoding.read(container, model.Container)) not in ("", "vllm")
+        spec = decoding.mapping(spec.get(member, spec))
+    containers = decoding.read(spec, model.PodSpec).containers
+    return any(file_findings.of_container(each) not in ("", "vllm") for each in containers)
 
 
 def counted(found: Iterable[Unjudged]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from muster.kube import calls, transports
-from muster.strategies.documents import decoding, loose, model
+from muster.strategies.documents import decoding, model
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.trainer import ml_policies
@@ -79,35 +79,35 @@ def questions(
         runtime: of the TrainJob for which it was predicted.
         owner: name of that TrainJob.
     """
-    spec = loose.member(jobset, "spec")
+    spec = decoding.member(jobset, "spec")
     policies = (
-        each for policy in loose.items(spec, "volumeClaimPolicies") for each in loose.items(policy, "templates")
+        each for policy in decoding.items(spec, "volumeClaimPolicies") for each in decoding.items(policy, "templates")
     )
-    claims = {str(loose.member(each, "metadata").get("name")) for each in policies}
-    for job in loose.items(spec, "replicatedJobs"):
+    claims = {str(decoding.member(each, "metadata").get("name")) for each in policies}
+    for job in decoding.items(spec, "replicatedJobs"):
         name, added = str(job.get("name")), set(claims)
         if runtime is not None:
             added |= ml_policies.volumes(runtime.policy, decoding.read(job, model.ReplicatedJob), owner)
-        pod = _pod(loose.member(job, "template", "spec", "template", "spec"), added)
-        template = loose.member(job, "template", "spec", "template")
+        pod = _pod(decoding.member(job, "template", "spec", "template", "spec"), added)
+        template = decoding.member(job, "template", "spec", "template")
         called = f"{name_of(jobset)}-{name}"[:_LONGEST_NAME] + "-"
         inner = _metadata(template, called, namespace)
-        outer = _metadata(loose.member(job, "template"), called, namespace)
-        made = {**loose.member(job, "template", "spec"), "template": {**template, "spec": pod}}
+        outer = _metadata(decoding.member(job, "template"), called, namespace)
+        made = {**decoding.member(job, "template", "spec"), "template": {**template, "spec": pod}}
         made.setdefault("completionMode", "Indexed")  # JobSet's default
         yield Question(name, kinds.JOB, {"apiVersion": "batch/v1", "kind": "Job", "metadata": outer, "spec": made})
         yield Question(name, kinds.POD, {"apiVersion": "v1", "kind": "Pod", "metadata": inner, "spec": pod})
 
 
 def _pod(spec: Mapping[str, Any], added: AbstractSet[str]) -> Mapping[str, Any]:
-    held = {str(each.get("name")) for each in loose.items(spec, "volumes")}
+    held = {str(each.get("name")) for each in decoding.items(spec, "volumes")}
     made = [{"name": name, "emptyDir": {}} for name in sorted(added - held)]
-    volumes = [*loose.sequence(spec.get("volumes")), *made]
+    volumes = [*decoding.sequence(spec.get("volumes")), *made]
     return {**spec, "restartPolicy": spec.get("restartPolicy") or "OnFailure", "volumes": volumes}
 
 
 def _metadata(template: Mapping[str, Any], called: str, namespace: str) -> Mapping[str, Any]:
-    written = {key: loose.member(template, "metadata", key) for key in ("labels", "annotations")}
+    written = {key: decoding.member(template, "metadata", key) for key in ("labels", "annotations")}
     return {**written, "generateName": called, "namespace": namespace}
 
 
@@ -160,5 +160,5 @@ def findings(answers: Sequence[tuple[Question, Answer]], kind: str) -> Iterator[
 
 def name_of(document: Mapping[str, Any]) -> str:
     """Return the name of an object, or the beginning of the one that it will get."""
-    metadata = loose.member(document, "metadata")
+    metadata = decoding.member(document, "metadata")
     return str(metadata.get("name") or metadata.get("generateName") or "unnamed")

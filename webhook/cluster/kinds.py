@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from muster.strategies.documents import names
-from muster.webhook.cluster import readers, snapshots, trims
+from muster.webhook.cluster import readers, served, snapshots
 from muster.webhook.cluster.served import Kind
 
 __all__ = [
@@ -57,12 +57,12 @@ KINDS: Mapping[str, Kind] = {
         _simple("TrainingRuntime", TRAINER_GROUP, "v1alpha1", share=0.1),
         _simple("ClusterTrainingRuntime", TRAINER_GROUP, "v1alpha1", namespaced=False),
         Kind("RuntimeSnapshot", "ConfigMap", "", "v1", "configmaps", suffix=snapshots.SUFFIX, share=0.1),
-        _simple("Namespace", "", "v1", namespaced=False, keep=trims.metadata_only, share=0.1),
+        _simple("Namespace", "", "v1", namespaced=False, keep=served.metadata_only, share=0.1),
         _simple("ResourceClaimTemplate", _DEVICES, "v1", optional=True),
         # there may be a claim for each pod with devices
         _simple("ResourceClaim", _DEVICES, "v1", optional=True, selector=names.PROFILE_LABEL, share=0.03),
         # Nodes are always read together, and never fetched; who makes them is trusted.
-        _simple("Node", "", "v1", namespaced=False, verbs="list, watch", keep=trims.placing, share=0.2),
+        _simple("Node", "", "v1", namespaced=False, verbs="list, watch", keep=served.placing, share=0.2),
         Kind(
             "DeviceClass", "DeviceClass", _DEVICES, "v1", "deviceclasses", namespaced=False, optional=True, share=0.02
         ),

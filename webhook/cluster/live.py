@@ -11,11 +11,12 @@ ones are used only when the API server cannot be reached. An old answer is bette
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from muster.kube import payloads, transports
-from muster.strategies.documents.trainer_versions import Version
+from muster.strategies.documents.runtimes import Version
 from muster.webhook.cluster import fetches, kinds, readers, reflector, served, stores
 
 __all__ = ["ASK_AGAIN", "ROOM", "SILENT", "LiveReader"]
@@ -41,12 +42,13 @@ class LiveReader:
         deadline: seconds for one fetch.
         pace: clock, jitter and waiting times.
         room: bytes that all cached objects together may take; each kind has a share of them.
+        namespaces: whose objects are cached, with equal parts of a kind's share; () for all.
     """
 
     whole = True
     trainer: Version | None = None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a cache is made with
         self,
         watched: Iterable[served.Kind],
         api: transports.Api,
@@ -54,15 +56,18 @@ class LiveReader:
         *,
         pace: reflector.Pace | None = None,
         room: int = ROOM,
+        namespaces: Sequence[str] = (),
     ) -> None:
         pace = pace or reflector.Pace()
         turn = payloads.Turn()
         self._clock = pace.clock
         self._fetches = fetches.Fetches(api, deadline, clock=pace.clock, turn=turn)
-        self._reflectors = {
-            kind.name: reflector.Reflector(kind, api, pace, stores.Store(kind, int(room * kind.share)), turn)
-            for kind in watched
-        }
+        self._reflectors: dict[tuple[str, str], reflector.Reflector] = {}
+        for kind in watched:
+            spaces = (namespaces if kind.namespaced else ()) or ("",)
+            for space in spaces:
+                store = stores.Store(kind, int(room * kind.share / len(spaces)))
+                self._reflectors[kind.name, space] = reflector.Reflector(kind, api, pace, store, turn, space)
         self._tasks: list[asyncio.Task[None]] = []
         self._ask_from = 0.0  # until this clock reading, caches that are not trusted answer too
 
@@ -75,7 +80,7 @@ class LiveReader:
         if self._tasks:
             raise RuntimeError("this LiveReader is already started; stop it first")
         self._tasks = [
-            asyncio.create_task(each.run(), name=f"reflector {name}") for name, each in self._reflectors.items()
+            asyncio.create_task(each.run(), name=f"reflector {' '.join(key)}") for key, each in self._reflectors.items()
         ]
 
     async def stop(self) -> None:
@@ -94,16 +99,16 @@ class LiveReader:
     def ages(self) -> dict[str, float]:
         """Seconds since the API server last sent anything about each kind; above 130 the watch has a problem."""
         now = self._clock()
-        return {name: now - each.contact for name, each in self._reflectors.items()}
+        return {name: max(now - each.contact for each in found) for name, found in self._kinds().items()}
 
     def figure(self, name: str) -> dict[str, float]:
         """Return a figure about each cache, by kind; its name is one of `stores.FIGURES`."""
         count = stores.FIGURES[name]
-        return {kind: float(count(each.store)) for kind, each in self._reflectors.items()}
+        return {name: float(sum(count(each.store) for each in found)) for name, found in self._kinds().items()}
 
     def problems(self) -> dict[str, str]:
         """The current problem of each kind that has one, for people: RBAC, CRD not installed, no contact."""
-        return {name: each.problem for name, each in self._reflectors.items() if each.problem}
+        return {name: each.problem for (name, _), each in self._reflectors.items() if each.problem}
 
     def get(self, ref: readers.Ref) -> readers.Document | None:
         """Return the cached document. See `ClusterReader.get`.
@@ -111,7 +116,7 @@ class LiveReader:
         Returns:
             A copy that the caller may change; None only for an optional kind that this API server does not serve.
         """
-        each = self._reflectors.get(ref.kind)
+        each = self._reflector(ref)
         if each is None:
             kinds.named(ref.kind)
             raise readers.NotCached(ref)
@@ -124,12 +129,12 @@ class LiveReader:
 
     def every(self, kind: str, labels: readers.Labels) -> Iterator[readers.Document] | None:
         """Yield the cached documents of a kind; None unless its watch works. See `ClusterReader.every`."""
-        each = self._reflectors.get(kind)
-        if each is None:
+        found = self._kinds().get(kind)
+        if found is None:
             kinds.named(kind)
             return None
-        is_whole = each.synced and not each.store.left_out and not self._is_doubtful(each)
-        return each.store.every(labels) if is_whole else None
+        is_whole = all(each.synced and not each.store.left_out and not self._is_doubtful(each) for each in found)
+        return itertools.chain.from_iterable(each.store.every(labels) for each in found) if is_whole else None
 
     async def fetch(self, ref: readers.Ref) -> readers.Document | None:
         """Ask the API server itself, once; when it does not answer, return the cached document, if there is one.
@@ -139,7 +144,7 @@ class LiveReader:
         try:
             return await self._fetches.fetch(ref)
         except readers.ClusterError as error:
-            each = self._reflectors.get(ref.kind)
+            each = self._reflector(ref)
             # On a thread, since a snapshot that nobody has read yet may take long.
             kept = await asyncio.to_thread(each.store.get, ref, patient=True) if each else None
             if kept is None:
@@ -148,6 +153,16 @@ class LiveReader:
             if isinstance(error, readers.ClusterUnavailable):
                 self._rely_on_caches(ref, error)
             return kept
+
+    def _reflector(self, ref: readers.Ref) -> reflector.Reflector | None:
+        """Return what follows an object; None for one of a kind or a namespace that is not watched."""
+        return self._reflectors.get((ref.kind, ref.namespace)) or self._reflectors.get((ref.kind, ""))
+
+    def _kinds(self) -> dict[str, list[reflector.Reflector]]:
+        found: dict[str, list[reflector.Reflector]] = {}
+        for (name, _), each in self._reflectors.items():
+            found.setdefault(name, []).append(each)
+        return found
 
     def _rely_on_caches(self, ref: readers.Ref, error: readers.ClusterError) -> None:
         if self._clock() >= self._ask_from:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from muster.strategies.documents.trainer_versions import Version
+from muster.strategies.documents.runtimes import Version
 from muster.webhook.cluster import kinds, readers
 
 __all__ = ["DuplicateError", "InMemoryReader", "UnnamedError"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from muster.strategies.documents.trainer_versions import NEWEST, Version
+from muster.strategies.documents.runtimes import NEWEST, Version
 
 __all__ = [
     "ClusterBusy",

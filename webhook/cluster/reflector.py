@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from muster import backoffs
 from muster.kube import payloads, transports
-from muster.webhook import backoffs
 from muster.webhook.cluster import served, stores
 
 __all__ = ["MAX_OBJECT", "MAX_PAGE", "Pace", "Reflector"]
@@ -79,17 +79,20 @@ class Reflector:
         pace: clock, jitter and waiting times.
         store: where the objects are kept.
         turn: what readers of large bodies share.
+        namespace: whose objects are mirrored; "" for those of all.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a mirror is made with
         self,
         kind: served.Kind,
         api: transports.Api,
         pace: Pace,
         store: stores.Store | None = None,
         turn: payloads.Turn | None = None,
+        namespace: str = "",
     ) -> None:
         self.kind = kind
+        self._path = kind.path(namespace)
         self.store = stores.Store(kind) if store is None else store
         self.synced = False
         self.absent = False
@@ -172,7 +175,7 @@ class Reflector:
         what = f"a page of {self.kind.plural}"
         limit, most = (MAX_PAGE, MAX_VALUES) if self._page > 1 else (MAX_OBJECT, None)
         try:
-            async with asyncio.timeout(self._pace.page), self._api.get(self.kind.path(), query, patience) as response:
+            async with asyncio.timeout(self._pace.page), self._api.get(self._path, query, patience) as response:
                 page = await payloads.read(await payloads.checked(response), limit, what, self._turn, most)
         except TimeoutError as error:
             raise transports.UnreachableError(f"{what} took more than {self._pace.page} s") from error
@@ -195,7 +198,7 @@ class Reflector:
         }
         patience = transports.Patience(self._pace.connect, self._pace.silence)
         what = f"a watch event of {self.kind.plural}"
-        async with self._api.get(self.kind.path(), query, patience) as response:
+        async with self._api.get(self._path, query, patience) as response:
             await self._accepted(response)
             self.contact = self._watching_since = self._pace.clock()
             if self.problem:

@@ -1,21 +1,62 @@
-"""One kind: where the API server serves it, which names its objects may have, and what is kept of them."""
+"""One kind: where the API server serves it, which names its objects may have, and what is kept of them.
+
+What is kept of the documents of each kind: only the parts that are read.
+
+Status, managed fields and kubectl's copy of the manifest are half of a typical object and no decision reads them, so
+they are dropped before an object is stored.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib import parse
 
 from msgspec import Struct
 
 from muster.kube import transports
-from muster.webhook.cluster import readers, snapshots, trims
+from muster.strategies.documents import paths
+from muster.webhook.cluster import readers, snapshots
 
-__all__ = ["Kind"]
+__all__ = ["Kind", "metadata_only", "placing", "trimmed"]
+
+
+Document = Mapping[str, Any]
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def trimmed(document: Document) -> dict[str, Any]:
+    """Return an object without status, managed fields and kubectl's copy of the manifest."""
+    kept = {key: value for key, value in document.items() if key != "status"}
+    metadata = {key: value for key, value in (document.get("metadata") or {}).items() if key != "managedFields"}
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, Mapping) and _LAST_APPLIED in annotations:
+        metadata["annotations"] = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
+    kept["metadata"] = metadata
+    return kept
+
+
+def metadata_only(document: Document) -> dict[str, Any]:
+    """Return only an object's metadata, trimmed."""
+    return {"metadata": trimmed(document)["metadata"]}
+
+
+def placing(document: Document) -> dict[str, Any]:
+    """Return the parts of a node that decide whether pods fit; images and conditions, most of it, change often."""
+    kept: dict[str, Any] = {"metadata": {}, "spec": {}, "status": {}}
+    for part, member in (("metadata", "name"), ("metadata", "labels"), ("spec", "taints")):
+        found = paths.lookup(document, (part, member))
+        if found not in (paths.ABSENT, None):
+            kept[part][member] = found
+    memory = paths.lookup(document, ("status", "allocatable", "memory"))
+    if memory not in (paths.ABSENT, None):
+        kept["status"] = {"allocatable": {"memory": memory}}
+    return kept
+
 
 # The names that the API server allows for all kinds here; any other name cannot exist and must not reach a URL.
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 
 
 class Kind(Struct, frozen=True):
@@ -49,7 +90,7 @@ class Kind(Struct, frozen=True):
     suffix: str = ""
     selector: str = ""
     verbs: str = "get, list, watch"
-    keep: Callable[[readers.Document], dict[str, Any]] = trims.trimmed
+    keep: Callable[[readers.Document], dict[str, Any]] = trimmed
     share: float = 0.05
 
     @property
@@ -74,7 +115,7 @@ class Kind(Struct, frozen=True):
             RefusedError: 404, because no object can have such a name or be in such a namespace.
         """
         for part in (namespace if self.namespaced else "", name):
-            if part and _NAME.fullmatch(part) is None:
+            if part and re.fullmatch(_NAME, part) is None:
                 raise transports.RefusedError(404, f"no {self.served} can have {part[:60]!r} as its name or namespace")
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace and self.namespaced:
@@ -86,8 +127,8 @@ class Kind(Struct, frozen=True):
 
     def can_exist(self, ref: readers.Ref) -> bool:
         """Whether the API server could hold such an object: valid names, and a namespace where one is needed."""
-        namespace_fits = bool(_NAME.fullmatch(ref.namespace)) if self.namespaced else not ref.namespace
-        return namespace_fits and _NAME.fullmatch(ref.name) is not None
+        namespace_fits = bool(re.fullmatch(_NAME, ref.namespace)) if self.namespaced else not ref.namespace
+        return namespace_fits and re.fullmatch(_NAME, ref.name) is not None
 
     def ref(self, document: readers.Document) -> readers.Ref | None:
         """Return the `Ref` under which the object is kept; None for a ConfigMap that is not a snapshot."""
@@ -108,7 +149,7 @@ class Kind(Struct, frozen=True):
 
     def whole(self, document: readers.Document) -> dict[str, Any]:
         """Return a shallow copy with its type, and without what no reader needs: status, managed fields."""
-        return {"apiVersion": self.api_version, "kind": self.served, **trims.trimmed(document)}
+        return {"apiVersion": self.api_version, "kind": self.served, **trimmed(document)}
 
     def read(self, ref: readers.Ref, document: readers.Document) -> readers.Document:
         """Return what `ClusterReader.get` answers for a served object: the trimmed object, or a snapshot's runtime.
@@ -120,7 +161,7 @@ class Kind(Struct, frozen=True):
         """
         if not self.suffix:
             return self.trim(document)
-        runtime = trims.trimmed(snapshots.parse(ref, snapshots.text(document)))
+        runtime = trimmed(snapshots.parse(ref, snapshots.text(document)))
         if owners := (document.get("metadata") or {}).get("ownerReferences"):
             runtime["metadata"] = {**runtime["metadata"], "ownerReferences": owners}
         return runtime

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.kube import payloads, transports
-from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
+from muster.strategies.documents.runtimes import NEWEST, VERSIONS, Version
 from muster.webhook.cluster import kinds
 
 __all__ = ["read", "served"]

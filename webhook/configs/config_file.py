@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from muster.strategies.documents.trainer_versions import VERSIONS
+from muster.strategies.documents.runtimes import VERSIONS
 from muster.strategies.jobs.jobs import Settings
 from muster.strategies.plugins.registry import Registry
 from muster.webhook import kubeyaml

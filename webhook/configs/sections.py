@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import pydantic
 from pydantic import alias_generators
 
-from muster.strategies.documents.trainer_versions import VERSIONS
+from muster.strategies.documents.runtimes import VERSIONS
 from muster.webhook.admission import budgets
 
 __all__ = [
@@ -261,6 +261,8 @@ class ClusterSettings(Model):
         files: files, and folders with files.
         kubeconfig: kubeconfig of the cluster; by default the pod's service account, else KUBECONFIG.
         deadline: seconds for the one GET after a cache miss.
+        namespaces: the only namespaces whose objects are read and in which anything is written; () for all. The webhook
+            configurations must select the same ones.
         cache_limit: bytes that cached objects may take, of which each kind has a share; others are fetched when needed.
         trainer: version of Trainer; by default that whose TrainJob the API server serves, and of files the newest.
     """
@@ -269,6 +271,7 @@ class ClusterSettings(Model):
     files: tuple[Path, ...] = ()
     kubeconfig: Path | None = None
     deadline: Annotated[float, pydantic.Field(gt=0, le=10)] = 1.0
+    namespaces: tuple[Namespace, ...] = ()
     cache_limit: Annotated[int, pydantic.Field(ge=16 * 1024 * 1024)] = 160 * 1024 * 1024
     trainer: Annotated[Trainer, pydantic.BeforeValidator(_spelt)] | None = None
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def _run(config: configs.Config, kubeconfig: Path | None, *, without_lease: bool) -> None:
     policy = config.policy(builtin.load())
-    options = controller_service.options_of(config.controllers)
+    options = controller_service.options_of(config.controllers, config.cluster)
     if without_lease:
         options = dataclasses.replace(options, terms=None)
     stop = asyncio.Event()

@@ -42,12 +42,13 @@ class Changed(Protocol):
 
 
 class Source(NamedTuple):
-    """What all mirrors share: the API server, the times of watches, the memory, and the turn of large bodies."""
+    """What all mirrors share: the API server, the times of watches, memory, the turn of large bodies, the namespace."""
 
     api: transports.Api
     pace: reflector.Pace
     room: int
     turn: payloads.Turn
+    namespace: str = ""
 
 
 class Mirror(stores.Store, Generic[View]):
@@ -81,7 +82,7 @@ class Mirror(stores.Store, Generic[View]):
         self._changed = changed
         self._named = named
         self._naming: dict[tuple[str, str], dict[str, View]] = {}  # by namespace and claim, then by own name
-        self.reflector = reflector.Reflector(kind, source.api, source.pace, self, source.turn)
+        self.reflector = reflector.Reflector(kind, source.api, source.pace, self, source.turn, source.namespace)
 
     def look(self, namespace: str, name: str) -> View | None:
         """Return one view."""
@@ -162,6 +163,7 @@ class Caches:
         changed: what is called for each change, by the name of the kind.
         pace: the times of the watches.
         room: bytes of which the views of each kind may take a share.
+        namespace: whose objects are followed; "" for those of all.
     """
 
     def __init__(
@@ -170,8 +172,9 @@ class Caches:
         changed: Mapping[str, Changed],
         pace: reflector.Pace | None = None,
         room: int = ROOM,
+        namespace: str = "",
     ) -> None:
-        source = Source(api, pace or reflector.Pace(), room, payloads.Turn())
+        source = Source(api, pace or reflector.Pace(), room, payloads.Turn(), namespace)
         managed = views.Managed.from_document
         self.pods = Mirror(kinds.POD, views.Pod.from_document, changed["Pod"], source, lambda pod: pod.claims)
         self.jobs = Mirror(kinds.JOBSET, views.JobSet.from_document, changed["JobSet"], source, lambda job: job.sizes)

@@ -68,20 +68,22 @@ class CollectingOptions:
         terms: the Lease and its times.
         deadline: seconds for one request.
         room: bytes of which the views of pods may take a share.
+        namespaces: whose pods are followed; () for all.
         pace: the times of the watch.
     """
 
     terms: leases.Terms = field(default_factory=lambda: leases.Terms(name="muster-trainings"))
     deadline: float = 5.0
     room: int = caches.ROOM
+    namespaces: tuple[str, ...] = ()
     pace: reflector.Pace = field(default_factory=reflector.Pace)
 
 
-def options_of(settings: configs.TrainingSettings, room: int = caches.ROOM) -> CollectingOptions:
-    """Return the options that a configuration file asks for; `room` is what all cached objects may take."""
+def options_of(settings: configs.TrainingSettings, cluster: configs.ClusterSettings) -> CollectingOptions:
+    """Return the options that two sections of a configuration file ask for."""
     lease = settings.lease
     terms = leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry)
-    return CollectingOptions(terms, settings.deadline, room)
+    return CollectingOptions(terms, settings.deadline, cluster.cache_limit, cluster.namespaces)
 
 
 class Collecting:
@@ -136,14 +138,17 @@ class Collecting:
 
     async def _lead(self) -> None:
         """Follow the pods of all JobSets until cancelled."""
-        source = caches.Source(self._sender, self._options.pace, self._options.room, payloads.Turn())
+        spaces = self._options.namespaces or ("",)
+        room, turn = self._options.room // len(spaces), payloads.Turn()
         loop: Loop[Key] = Loop("trainings", self._keep, self._rng, workers=2)
-        pods = caches.Mirror(kinds.RANK, Speaker.from_document, self._changed, source)
         self._waiting.clear()
         self._loop = loop
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(pods.reflector.run(), name="follow pods of trainings")
+                for space in spaces:
+                    source = caches.Source(self._sender, self._options.pace, room, turn, space)
+                    pods = caches.Mirror(kinds.RANK, Speaker.from_document, self._changed, source)
+                    group.create_task(pods.reflector.run(), name="follow pods of trainings")
                 group.create_task(loop.run(), name="trainings")
         finally:
             self._loop = None

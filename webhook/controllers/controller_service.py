@@ -10,6 +10,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Final
 
 from muster.kube import transports
@@ -25,16 +26,18 @@ __all__ = ["FIGURES", "ControllerOptions", "Controllers", "options_of"]
 _logger = logging.getLogger(__name__)
 
 
-def options_of(settings: configs.ControllerSettings, room: int = caches.ROOM) -> ControllerOptions:
-    """Return the options that a configuration file asks for.
-
-    Args:
-        settings: the section of the controllers.
-        room: bytes of which what is known of each kind may take a share.
-    """
+def options_of(settings: configs.ControllerSettings, cluster: configs.ClusterSettings) -> ControllerOptions:
+    """Return the options that two sections of a configuration file ask for."""
     lease = settings.lease
-    terms = leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry)
-    return ControllerOptions(terms, settings.grace, settings.resync, settings.deadline, settings.ended_pods, room=room)
+    return ControllerOptions(
+        leases.Terms(lease.name, lease.namespace, lease.duration, lease.deadline, lease.retry),
+        settings.grace,
+        settings.resync,
+        settings.deadline,
+        settings.ended_pods,
+        room=cluster.cache_limit,
+        namespaces=cluster.namespaces,
+    )
 
 
 FIGURES: Final = {
@@ -69,7 +72,7 @@ class Controllers:
         self._access = writes.Writes(sender, self._options.deadline, counted)
         terms = self._options.terms
         self._election = leases.Election(self._access, terms, leases.identity()) if terms else None
-        self._known: caches.Caches | None = None
+        self._known: list[caches.Caches] = []
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -86,7 +89,7 @@ class Controllers:
     @property
     def leading(self) -> bool:
         """Whether this replica writes."""
-        return self._known is not None
+        return bool(self._known)
 
     def leads(self) -> dict[str, float]:
         """Return 1 or 0 by the name of the Lease, as a gauge."""
@@ -95,20 +98,25 @@ class Controllers:
 
     def figure(self, name: str) -> dict[str, float]:
         """Return one of `FIGURES` by profile; empty unless this replica leads."""
-        known, profiles = self._known, self._profiles()
-        if known is None:
+        profiles = self._profiles()
+        if not self._known:
             return {}
         counts: Counter[str] = Counter(dict.fromkeys((each.name for each in profiles.values() if each.is_shared), 0))
-        if name == "waiting":
-            holders = lines.Holders(known)
-            counts.update(pod.profile for pod in known.pods.all() if holders.waits(pod))
-        for claim in known.claims.all() if name != "waiting" else ():
-            counts[claim.profile] += _count(claim, profiles.get(claim.profile), taken=name == "taken")
+        for known in self._known:
+            if name == "waiting":
+                holders = lines.Holders(known)
+                counts.update(pod.profile for pod in known.pods.all() if holders.waits(pod))
+                continue
+            for claim in known.claims.all():
+                counts[claim.profile] += _count(claim, profiles.get(claim.profile), taken=name == "taken")
         return {profile: float(count) for profile, count in counts.items() if profile in profiles}
 
     def held(self, name: str) -> dict[str, float]:
         """Return a figure about each of the leader's caches, by kind; see `Caches.figure`."""
-        return self._known.figure(name) if self._known else {}
+        held: Counter[str] = Counter()
+        for known in self._known:
+            held.update(known.figure(name))
+        return dict(held)
 
     async def _run(self) -> None:
         while True:
@@ -119,14 +127,21 @@ class Controllers:
             await asyncio.sleep(self._rng.uniform(0.5, 1.5))
 
     async def _lead(self) -> None:
-        """Do the work of the leader until cancelled."""
-        leader = Leader(self._sender, self._access, self._profiles, self._options, self._rng)
-        async with leader.known.following():
-            self._known = leader.known
+        """Do the work of the leader until cancelled, in each namespace by itself."""
+        async with AsyncExitStack() as stack:
+            leaders = [
+                Leader(self._sender, self._access, self._profiles, self._options, self._rng, each)
+                for each in self._options.namespaces or ("",)
+            ]
+            for leader in leaders:
+                await stack.enter_async_context(leader.known.following())
+            self._known = [leader.known for leader in leaders]
             try:
-                await leader.run()
+                async with asyncio.TaskGroup() as group:
+                    for leader in leaders:
+                        group.create_task(leader.run())
             finally:
-                self._known = None
+                self._known = []
 
 
 def _count(claim: views.Managed, profile: Profile | None, *, taken: bool) -> int:

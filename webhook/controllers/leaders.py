@@ -39,6 +39,7 @@ class ControllerOptions:
         look: seconds between checks whether the profiles have changed.
         pace: the times of the watches.
         room: bytes of which what is known of each kind may take a share.
+        namespaces: in which the controllers act; () for all.
     """
 
     terms: leases.Terms | None = field(default_factory=leases.Terms)
@@ -49,10 +50,11 @@ class ControllerOptions:
     look: float = 1.0
     pace: reflector.Pace = field(default_factory=reflector.Pace)
     room: int = caches.ROOM
+    namespaces: tuple[str, ...] = ()
 
 
 class Leader:
-    """One term of leadership.
+    """One term of leadership, in one namespace or in all.
 
     Attributes:
         known: the caches; `known.following()` must be entered around `run`.
@@ -63,15 +65,17 @@ class Leader:
         profiles: returns the profiles in force now.
         options: see `Options`.
         rng: the source of jitter.
+        namespace: in which it acts; "" for all.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a term is begun with
         self,
         sender: transports.Sender,
         access: writes.Writes,
         profiles: Profiles,
         options: ControllerOptions,
         rng: random.Random,
+        namespace: str = "",
     ) -> None:
         self._profiles = profiles
         self._options = options
@@ -83,7 +87,8 @@ class Leader:
             "ResourceClaimTemplate": self._template_changed,
             "Namespace": self._namespace_changed,
         }
-        self.known = caches.Caches(sender, changed, options.pace, options.room)
+        room = options.room // max(1, len(options.namespaces))
+        self.known = caches.Caches(sender, changed, options.pace, room, namespace)
         self._recorder = events.EventRecorder(access)
         objects = Objects(self.known, access, profiles, self._recorder, options.grace, self._namespace_later)
         seating = Seating(self.known, access, profiles, self._recorder, self._claim_later, rng)

@@ -12,8 +12,8 @@ import random
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+from muster import backoffs
 from muster.kube import transports
-from muster.webhook import backoffs
 from muster.webhook.cluster import writes
 
 __all__ = ["Loop", "WorkQueue"]

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from muster.kube import transports
 from muster.strategies import upstream
-from muster.strategies.documents import names
-from muster.strategies.documents.loose import items
+from muster.strategies.documents import decoding, names
+from muster.strategies.documents.decoding import items
 from muster.webhook.doctor.diagnoses import Diagnosis, error, ok, warning
 from muster.webhook.doctor.live_installation import Document, Installation
 
@@ -46,7 +46,7 @@ TESTED: Mapping[str, str] = {
 
 async def api_server(installation: Installation) -> AsyncIterator[Diagnosis]:
     """Read the version of the API server, and the kinds that it serves; this needs no permission."""
-    version = str((await installation.get("/version") or {}).get("gitVersion", ""))
+    version = str(decoding.mapping(await installation.get("/version")).get("gitVersion", ""))
     found, tested = _minor(version), f"Muster was tested with {TESTED['Kubernetes']}"
     if found is None:
         yield warning(f"its version {version!r} is not a version of Kubernetes", "check that this is an API server")

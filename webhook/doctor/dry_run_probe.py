@@ -15,19 +15,18 @@ import secrets
 import statistics
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any
 
 from muster.kube import transports
 from muster.strategies.documents import names
-from muster.strategies.documents.loose import member
+from muster.strategies.documents.decoding import member
 from muster.strategies.frameworks.default import default_strategy as default
 from muster.strategies.plugins import registry
 from muster.webhook.admission.policies import Mode
 from muster.webhook.doctor import webhook_entries
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity, error, ok, unknown, warning
-from muster.webhook.doctor.live_installation import Document, Installation, Need, Options
+from muster.webhook.doctor.live_installation import Document, Installation, Options
 
-__all__ = ["needs", "probe"]
+__all__ = ["probe"]
 
 _RUNTIMES = f"/apis/{names.TRAINER_API_VERSION}/clustertrainingruntimes"
 _FRAMEWORKS = ("trl", "torch")  # in this order: a replaced launch proves more than additions to one
@@ -59,16 +58,6 @@ _CAUSES: Mapping[str, tuple[str, str]] = {
 }
 _FAILED = re.compile(r'failed calling webhook "([^"]+)"')
 _DENIED = re.compile(r'admission webhook "([^"]+)" denied the request')
-
-
-def needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to create TrainJobs, which dry runs need too, and to find a runtime for them."""
-    return (
-        Need("create", "trainjobs", names.TRAINER_GROUP, options.probe_namespace),
-        Need("list", "clustertrainingruntimes", names.TRAINER_GROUP),
-        Need("get", "namespaces", "", "", options.probe_namespace),
-        *webhook_entries.needs(options),
-    )
 
 
 async def probe(installation: Installation) -> AsyncIterator[Diagnosis]:
@@ -160,7 +149,7 @@ async def _corrected(installation: Installation, framework: str, runtime: str, m
     return error(what, "see the mutating entries (check webhooks) and `muster audit` for this job's record")
 
 
-def _job(runtime: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Document:
+def _job(runtime: str, metadata: Mapping[str, object], spec: Mapping[str, object]) -> Document:
     reference = {"apiGroup": names.TRAINER_GROUP, "kind": "ClusterTrainingRuntime", "name": runtime}
     return {
         "apiVersion": names.TRAINER_API_VERSION,

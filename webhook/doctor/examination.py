@@ -2,50 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from muster.kube import transports
+from muster.strategies.documents import names
 from muster.webhook.doctor import cluster_versions, dry_run_probe, replicas, webhook_entries, workload
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity, unknown
+from muster.webhook.doctor.expected_state import KINDS
 from muster.webhook.doctor.live_installation import Installation, Need, Options, lacking
 
 __all__ = ["CHECKS", "Check", "examine", "verdict"]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One check.
 
     Attributes:
         name: the name in its diagnoses.
         look: yields diagnoses; raises TransportError when the API server refuses a request.
-        needs: the permissions that the user needs.
     """
 
     name: str
     look: Callable[[Installation], AsyncIterator[Diagnosis]]
-    needs: Callable[[Options], tuple[Need, ...]]
+
+    def needs(self, options: Options) -> tuple[Need, ...]:
+        """Return the permissions that the user needs."""
+        return _permissions(options)[self.name]
 
 
 CHECKS = (
-    Check("versions", cluster_versions.versions, lambda _: (Need("list", "deployments", "apps"),)),
-    Check("webhooks", webhook_entries.webhooks, webhook_entries.needs),
-    Check(
-        "namespaces",
-        webhook_entries.namespaces,
-        lambda options: (*webhook_entries.needs(options), Need("list", "namespaces")),
-    ),
-    Check("ca-bundle", webhook_entries.ca_bundle, webhook_entries.needs),
-    Check("configuration", workload.configuration, workload.configuration_needs),
-    Check("deployment", workload.deployment, workload.deployment_needs),
-    Check("service", workload.service, workload.service_needs),
-    Check("replicas", replicas.replicas, replicas.needs),
-    Check("certificate", webhook_entries.certificate, webhook_entries.needs),
-    Check("rights", workload.rights, lambda _: (Need("create", "subjectaccessreviews", "authorization.k8s.io"),)),
-    Check("probe", dry_run_probe.probe, dry_run_probe.needs),
+    Check("versions", cluster_versions.versions),
+    Check("webhooks", webhook_entries.webhooks),
+    Check("namespaces", webhook_entries.namespaces),
+    Check("ca-bundle", webhook_entries.ca_bundle),
+    Check("configuration", workload.configuration),
+    Check("deployment", workload.deployment),
+    Check("service", workload.service),
+    Check("replicas", replicas.replicas),
+    Check("certificate", webhook_entries.certificate),
+    Check("rights", workload.rights),
+    Check("probe", dry_run_probe.probe),
 )
 """All checks but the first, `api-server`, which needs no permission and must succeed before the others."""
+
+
+def _permissions(options: Options) -> Mapping[str, tuple[Need, ...]]:
+    """Return what the user must be allowed to do for each check; dry runs need the permission to create too."""
+    own, name, probed = options.namespace, options.name, options.probe_namespace
+    entries = tuple(Need("get", f"{kind.lower()}s", webhook_entries.GROUP, name=name) for kind in KINDS)
+    deployment = Need("get", "deployments", "apps", own, name)
+    trainjobs = Need("create", "trainjobs", names.TRAINER_GROUP, probed)
+    runtimes = Need("list", "clustertrainingruntimes", names.TRAINER_GROUP)
+    slices = Need("list", "endpointslices", "discovery.k8s.io", own)
+    return {
+        "versions": (Need("list", "deployments", "apps"),),
+        "webhooks": entries,
+        "namespaces": (*entries, Need("list", "namespaces")),
+        "ca-bundle": entries,
+        "configuration": (Need("get", "configmaps", "", own, name),),
+        "deployment": (deployment, Need("list", "poddisruptionbudgets", "policy", own)),
+        "service": (Need("get", "services", "", own, name), slices, *entries),
+        "replicas": (deployment, Need("list", "pods", "", own), Need("get", "pods/proxy", "", own)),
+        "certificate": entries,
+        "rights": (Need("create", "subjectaccessreviews", "authorization.k8s.io"),),
+        "probe": (trainjobs, runtimes, Need("get", "namespaces", "", "", probed), *entries),
+    }
 
 
 async def examine(installation: Installation, checks: Sequence[Check] = CHECKS) -> list[Diagnosis]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from muster.strategies.documents import paths
 from muster.webhook import manifests
@@ -72,7 +71,7 @@ class Right:
         """Resource and name: `leases.coordination.k8s.io muster-controllers`."""
         return f"{self.resource}{f'.{self.group}' if self.group else ''}{f' {self.name}' if self.name else ''}"
 
-    def is_needed(self, config: Mapping[str, Any]) -> bool:
+    def is_needed(self, config: Mapping[str, object]) -> bool:
         """Whether a configuration file, parsed from YAML, needs this permission."""
         found = paths.lookup(config, self.option) if self.option else True
         return found == self.value if self.value else found not in (paths.ABSENT, None, False)
@@ -87,7 +86,7 @@ class ExpectedState:
         rights: the permissions of the ServiceAccount.
     """
 
-    entries: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    entries: Mapping[str, Mapping[str, Mapping[str, object]]]
     rights: tuple[Right, ...]
 
 

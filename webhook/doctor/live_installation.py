@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from muster.kube import calls, payloads, transports
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook import configs
 from muster.webhook.doctor.expected_state import ExpectedState
 
@@ -140,7 +140,7 @@ class Installation:
             return await calls.answered(self.sender, call, self.options.timeout, read, _SHOWN)
 
 
-def _object(path: str, limit: int = _MAX_OBJECT) -> Callable[[transports.Response], Awaitable[dict[str, Any]]]:
+def _object(path: str, limit: int = _MAX_OBJECT) -> Callable[[transports.Response], Awaitable[dict[str, object]]]:
     return lambda answer: payloads.read(answer, limit, path)
 
 

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from prometheus_client.parser import text_string_to_metric_families
 
 from muster.kube import transports
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents.decoding import items, member
 from muster.webhook import configs
 from muster.webhook.doctor import workload
 from muster.webhook.doctor.diagnoses import Diagnosis, error, ok, unknown, warning
-from muster.webhook.doctor.live_installation import Document, Installation, Need, Options
+from muster.webhook.doctor.live_installation import Document, Installation
 
-__all__ = ["needs", "replicas"]
+__all__ = ["replicas"]
 
 _MOST = 16
 _PORT = "webhook"
@@ -31,15 +31,6 @@ _COUNTERS = {
 }
 """Counters that should stay at 0; of reloads only the refused ones."""
 _Sample = tuple[str, Mapping[str, str], float]
-
-
-def needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to list the pods and to proxy to them."""
-    return (
-        Need("get", "deployments", "apps", options.namespace, options.name),
-        Need("list", "pods", "", options.namespace),
-        Need("get", "pods/proxy", "", options.namespace),
-    )
 
 
 async def replicas(installation: Installation) -> AsyncIterator[Diagnosis]:

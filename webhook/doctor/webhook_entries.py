@@ -11,35 +11,35 @@ import ssl
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 from urllib import parse
 
 from muster.certs import chains, errors, expiries, pems, probes
-from muster.strategies.documents.loose import items, member
+from muster.strategies.documents import decoding, model
+from muster.strategies.documents.decoding import items, mapping, member, sequence
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity, error, ok, unknown, warning
 from muster.webhook.doctor.expected_state import KINDS
-from muster.webhook.doctor.live_installation import Document, Installation, Need, Options
+from muster.webhook.doctor.live_installation import Document, Installation, Options
 
 __all__ = [
     "ELSEWHERE",
+    "GROUP",
     "all_of",
     "ca_bundle",
     "certificate",
     "is_elsewhere",
     "judge_bundles",
     "namespaces",
-    "needs",
     "selects",
     "webhooks",
 ]
 
 ELSEWHERE = "the webhook entries have a URL, so Muster is not behind a Service of this cluster"
-_GROUP = "admissionregistration.k8s.io"
+GROUP = "admissionregistration.k8s.io"
 _AGAIN = "install this version again, to set the webhook entries (docs/installation.md)"
 _RENEW = "install again, to renew it and set caBundle (docs/installation.md)"
 _SYSTEM = ("kube-system", "kube-public", "kube-node-lease")
 _SOON = timedelta(days=30)  # a sixth of the lifetime when that is shorter than half a year
-_FIELDS: Mapping[str, tuple[Any, str]] = {
+_FIELDS: Mapping[str, tuple[str | None, str]] = {
     "matchPolicy": ("Equivalent", "requests in another version of the kind are not sent to Muster"),
     "reinvocationPolicy": ("Never", "Muster does not see changes that other webhooks make later"),
     "sideEffects": (None, "dry runs may be refused"),
@@ -49,11 +49,6 @@ _POLICIES = {
     "CREATE": "while Muster is down, jobs are created without corrections",
     "UPDATE": "while Muster is down, jobs cannot be suspended or resumed",
 }
-
-
-def needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to read both webhook configurations."""
-    return tuple(Need("get", f"{kind.lower()}s", _GROUP, name=options.name) for kind in KINDS)
 
 
 async def all_of(installation: Installation) -> list[tuple[str, Document]]:
@@ -72,24 +67,16 @@ async def is_elsewhere(installation: Installation) -> bool:
     return bool(live) and all(_url(entry) for _, entry in live)
 
 
-def selects(selector: Any, labels: Mapping[str, str]) -> bool:
+def selects(selector: object, labels: Mapping[str, str]) -> bool:
     """Whether a label selector matches these labels; an empty one, or none, matches everything."""
-    equal = all(labels.get(key) == value for key, value in member(selector, "matchLabels").items())
-    return equal and all(_holds(term, labels) for term in items(selector, "matchExpressions"))
+    read = decoding.read(mapping(selector), model.Selector)
+    equal = all(labels.get(key) == value for key, value in read.match_labels.items())
+    return equal and all(_holds(term, labels) for term in read.match_expressions)
 
 
-def _holds(term: Document, labels: Mapping[str, str]) -> bool:
-    key, values = str(term.get("key")), term.get("values") or ()
-    match term.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False
+def _holds(term: model.Expression, labels: Mapping[str, str]) -> bool:
+    has, is_in = term.key in labels, labels.get(term.key) in term.values
+    return {"In": is_in, "NotIn": not is_in, "Exists": has, "DoesNotExist": not has}.get(term.operator, False)
 
 
 async def webhooks(installation: Installation) -> AsyncIterator[Diagnosis]:
@@ -105,7 +92,7 @@ async def webhooks(installation: Installation) -> AsyncIterator[Diagnosis]:
 
 
 async def _configuration(installation: Installation, kind: str) -> Document | None:
-    return await installation.get(f"/apis/{_GROUP}/v1/{kind.lower()}s/{installation.options.name}")
+    return await installation.get(f"/apis/{GROUP}/v1/{kind.lower()}s/{installation.options.name}")
 
 
 def _judged(kind: str, live: Document | None, installation: Installation, patience: float) -> Iterator[Diagnosis]:
@@ -139,13 +126,13 @@ def _problems(live: Document, wanted: Document, options: Options, patience: floa
     policy, seconds = live.get("failurePolicy", "Fail"), live.get("timeoutSeconds", 10)
     if policy != wanted["failurePolicy"]:
         yield Severity.WARNING, f"failurePolicy is {policy}: {_POLICIES[operation]}"
-    if isinstance(seconds, int) and seconds <= patience:
+    if type(seconds) is int and seconds <= patience:
         problem = f"timeoutSeconds is {seconds}, not above Muster's requestTimeout ({patience:g})"
         yield Severity.WARNING, f"{problem}, so users do not see its message"
     for field, (default, consequence) in _FIELDS.items():
         if field in wanted and live.get(field, default) != wanted[field]:
             yield Severity.WARNING, f"{field} is {live.get(field, default)}: {consequence}"
-    if not set(wanted["admissionReviewVersions"]) <= set(live.get("admissionReviewVersions") or ()):
+    if not set(wanted["admissionReviewVersions"]) <= set(sequence(live.get("admissionReviewVersions"))):
         yield Severity.ERROR, "admissionReviewVersions lacks v1, which Muster needs"
     if live.get("objectSelector"):
         yield Severity.WARNING, "objectSelector excludes jobs by labels, which the authors of jobs choose"
@@ -180,7 +167,7 @@ def _misdirected(live: Document, wanted: Document, options: Options) -> Iterator
 def _covers(rules: Sequence[Document], wanted: Document) -> bool:
     keys = ("operations", "apiGroups", "apiVersions", "resources")
     return any(
-        all("*" in (rule.get(key) or ()) or set(wanted[key]) <= set(rule.get(key) or ()) for key in keys)
+        all("*" in (given := sequence(rule.get(key))) or set(wanted[key]) <= set(given) for key in keys)
         and rule.get("scope", "*") in {"*", wanted["scope"]}
         for rule in rules
     )
@@ -201,11 +188,15 @@ def _url(entry: Document) -> str:
 
 
 async def namespaces(installation: Installation) -> AsyncIterator[Diagnosis]:
-    """Report entries that match none of the first 500 namespaces, or match Muster's own."""
+    """Report entries that match none of the first 500 namespaces, or match Muster's own.
+
+    Where the configuration names namespaces, these are the ones that count.
+    """
     own, is_right = installation.options.namespace, True
     found = [each["metadata"] for each in await installation.list("/api/v1/namespaces")]
     labels = {str(each["name"]): member(each, "labels") for each in found}
-    work = labels.keys() - {own, *_SYSTEM}
+    named = (await installation.configured()).cluster.namespaces
+    work = labels.keys() & named if named else labels.keys() - {own, *_SYSTEM}
     left = set(work)
     for title, entry in await all_of(installation):
         taken = {name for name in labels if selects(entry.get("namespaceSelector"), labels[name])}
@@ -223,8 +214,8 @@ async def namespaces(installation: Installation) -> AsyncIterator[Diagnosis]:
     if not is_right or not work:
         return
     if outside:
-        named = ", ".join(outside[:5]) + (f" and {len(outside) - 5} more" if len(outside) > 5 else "")
-        what = f"not all entries apply in {named}: jobs there are not corrected, or not refused"
+        shown = ", ".join(outside[:5]) + (f" and {len(outside) - 5} more" if len(outside) > 5 else "")
+        what = f"not all entries apply in {shown}: jobs there are not corrected, or not refused"
         yield warning(what, "correct the namespaceSelector of the webhook entries, if this is not intended")
     else:
         yield ok(f"all entries apply in all {len(work)} namespaces of users")

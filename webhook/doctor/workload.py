@@ -6,10 +6,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from muster.strategies.documents import paths
-from muster.strategies.documents.loose import items, mapping, member
+from muster.strategies.documents.decoding import items, mapping, member
 from muster.webhook import configs, kubeyaml
 from muster.webhook.admission.policies import Mode
 from muster.webhook.doctor import webhook_entries
@@ -19,13 +18,10 @@ from muster.webhook.doctor.live_installation import CONFIG_KEY, Document, Instal
 
 __all__ = [
     "configuration",
-    "configuration_needs",
     "deployment",
-    "deployment_needs",
     "owner",
     "rights",
     "service",
-    "service_needs",
 ]
 
 _SEE_PODS = "see `kubectl -n {0} get pods,events` and `kubectl -n {0} logs deployment/{1}`"
@@ -37,23 +33,6 @@ _NAMES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("leases", "muster-trainings"): ("trainings", "lease", "name"),
 }
 """Objects of the manifests that a configuration may rename, each with its key."""
-
-
-def configuration_needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to read the ConfigMap."""
-    return (Need("get", "configmaps", "", options.namespace, options.name),)
-
-
-def deployment_needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to read the Deployment and the PodDisruptionBudgets."""
-    budgets = Need("list", "poddisruptionbudgets", "policy", options.namespace)
-    return Need("get", "deployments", "apps", options.namespace, options.name), budgets
-
-
-def service_needs(options: Options) -> tuple[Need, ...]:
-    """Return the permissions to read the Service and its EndpointSlices."""
-    slices = Need("list", "endpointslices", "discovery.k8s.io", options.namespace)
-    return Need("get", "services", "", options.namespace, options.name), slices, *webhook_entries.needs(options)
 
 
 async def configuration(installation: Installation) -> AsyncIterator[Diagnosis]:
@@ -147,7 +126,7 @@ async def service(installation: Installation) -> AsyncIterator[Diagnosis]:
         return
     called = [member(entry, "clientConfig", "service") for _, entry in await webhook_entries.all_of(installation)]
     ports = {int(each.get("port") or 443) for each in called}
-    served = {int(port["port"]) for port in found["spec"].get("ports") or ()}
+    served = {int(port["port"]) for port in items(found["spec"], "ports")}
     for port in sorted(ports - served):
         yield error(f"webhook entries call port {port}, but {where} has {', '.join(map(str, sorted(served)))}", INSTALL)
     path = f"/apis/discovery.k8s.io/v1/namespaces/{options.namespace}/endpointslices"
@@ -166,14 +145,15 @@ async def rights(installation: Installation) -> AsyncIterator[Diagnosis]:
     options = installation.options
     config = _raw(await installation.config_text() or "")
     wanted = [_renamed(right, config, options) for right in installation.base.rights if right.is_needed(config)]
-    needed = [
-        Need(each.verb, each.resource, each.group, options.namespace if each.own else "", each.name) for each in wanted
-    ]
+    everywhere = (await installation.configured()).cluster.namespaces or ("",)
+    asked = [(each, space) for each in wanted for space in ((options.namespace,) if each.own else everywhere)]
+    needed = [Need(each.verb, each.resource, each.group, space, each.name) for each, space in asked]
     answers = await asyncio.gather(*(allowed(installation, need) for need in needed))
     verbs: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for right, granted in zip(wanted, answers, strict=True):
+    for (right, space), granted in zip(asked, answers, strict=True):
         if not granted:
-            verbs[right.subject, right.option].append(right.verb)
+            where = f" in {space}" if space and not right.own else ""
+            verbs[right.subject + where, right.option].append(right.verb)
     for (subject, option), lacked in verbs.items():
         need = f", which {'.'.join(option)} needs" if option else ""
         what = f"{options.account} may not {', '.join(lacked)} {subject}{need}"
@@ -182,7 +162,7 @@ async def rights(installation: Installation) -> AsyncIterator[Diagnosis]:
         yield ok(f"{options.account} has all {len(wanted)} permissions that it needs")
 
 
-def _renamed(right: Right, config: Mapping[str, Any], options: Options) -> Right:
+def _renamed(right: Right, config: Mapping[str, object], options: Options) -> Right:
     """Return the permission with the name that the object has in this configuration and installation."""
     if right.name == _OWN:
         return replace(right, name=options.name)
@@ -191,7 +171,7 @@ def _renamed(right: Right, config: Mapping[str, Any], options: Options) -> Right
     return replace(right, name=found) if isinstance(found, str) else right
 
 
-def _raw(text: str) -> Mapping[str, Any]:
+def _raw(text: str) -> Mapping[str, object]:
     """Return the configuration as YAML, so that keys of other versions count too; {} when it is not an object."""
     try:
         return mapping(kubeyaml.load(text))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from muster.certs import materials
+from muster.strategies.documents import decoding
 from muster.webhook.installer import installed_objects
 from muster.webhook.installer.installed_objects import NAME, NAMESPACE
 from muster.webhook.installer.kubectl_apply import Document, InstallError, Kubectl
@@ -120,17 +120,16 @@ def _check_crds(kubectl: Kubectl) -> None:
 
 
 def _completed(kubectl: Kubectl, wanted: Installation) -> Installation:
-    deployment = kubectl.get("deployment", NAME, NAMESPACE) or {}
-    configmap = kubectl.get("configmap", NAME, NAMESPACE) or {}
-    replicas = (deployment.get("spec") or {}).get("replicas") or None  # with none Muster would not serve
-    config = (configmap.get("data") or {}).get(installed_objects.CONFIG_KEY)
-    return replace(wanted, config=wanted.config or config, replicas=wanted.replicas or replicas)
+    replicas = decoding.member(kubectl.get("deployment", NAME, NAMESPACE), "spec").get("replicas")
+    config = decoding.member(kubectl.get("configmap", NAME, NAMESPACE), "data").get(installed_objects.CONFIG_KEY)
+    # Without a replica Muster would not serve.
+    return replace(wanted, config=wanted.config or config, replicas=wanted.replicas or replicas or None)
 
 
 def _trusted(kubectl: Kubectl) -> bytes:
     """Return the CAs that the API server trusts for Muster so far."""
-    found = kubectl.get("mutatingwebhookconfiguration", NAME) or {}
-    bundles = {entry["clientConfig"].get("caBundle", "") for entry in found.get("webhooks") or ()}
+    entries = decoding.items(kubectl.get("mutatingwebhookconfiguration", NAME), "webhooks")
+    bundles = {entry["clientConfig"].get("caBundle", "") for entry in entries}
     return b"\n".join(base64.b64decode(bundle) for bundle in sorted(bundles))
 
 
@@ -171,5 +170,5 @@ def _asked(kubectl: Kubectl, question: tuple[str, ...]) -> str:
         return f"(cannot be read: {error})"
 
 
-def _reversed_rest(rendered: list[Any]) -> list[Any]:
+def _reversed_rest(rendered: list[Document]) -> list[Document]:
     return [document for document in reversed(rendered) if not installed_objects.is_webhook(document)]

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from muster.certs import authorities, chains, errors, expiries, files, leaves, materials, pems, subject_names
+from muster.strategies.documents import decoding
 from muster.webhook import configs, manifests
 from muster.webhook.installer.kubectl_apply import MANAGER, Document, InstallError, Kubectl
 
@@ -171,7 +172,7 @@ def issue(earlier: bytes = b"") -> materials.Material:
     return materials.from_authority(authority, leaf)
 
 
-def kept(found: Mapping[str, Any] | None) -> materials.Material | None:
+def kept(found: Document | None) -> materials.Material | None:
     """Return the certificate in a Secret; None when there is no Secret, or Muster's own is damaged or due for renewal.
 
     Args:
@@ -184,7 +185,7 @@ def kept(found: Mapping[str, Any] | None) -> materials.Material | None:
         return None
     where = files.Locations.within(Path("Secret") / NAMESPACE / SECRET)
     wanted = subject_names.service_names(NAME, NAMESPACE)[:1]
-    if (found.get("metadata") or {}).get("labels", {}).get(_MAKER) == MANAGER:
+    if decoding.member(found, "metadata", "labels").get(_MAKER) == MANAGER:
         return _lasting(where, _decoded(found), wanted)
     try:
         return materials.parse(where, _decoded(found), wanted, expiries.utc_now())
@@ -219,9 +220,9 @@ def _lasting(
     return None if material.leaf.due(now) or material.authority.due(now) else material
 
 
-def _decoded(found: Mapping[str, Any]) -> tuple[bytes, bytes, bytes]:
+def _decoded(found: Document) -> tuple[bytes, bytes, bytes]:
     """Return the three files of a Secret; a missing one is empty, which is reported when it is read."""
-    data = found.get("data") or {}
+    data = decoding.member(found, "data")
     chain, key, authority = (base64.b64decode(data.get(name) or "") for name in _KEYS)
     return chain, key, authority
 

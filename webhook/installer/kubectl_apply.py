@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,11 @@ class Kubectl:
         flags = ("--server-side", "--force-conflicts", f"--field-manager={MANAGER}")
         self.run("apply", *flags, "-f", "-", given=json.dumps(items))
 
-    def get(self, kind: str, name: str, namespace: str = "") -> Mapping[str, Any] | None:
+    def get(self, kind: str, name: str, namespace: str = "") -> Document | None:
         """Return an object, None when there is none."""
         place = ["--namespace", namespace] if namespace else []
         text = self.run("get", kind, name, *place, "--ignore-not-found", "--output=json")
-        found: Mapping[str, Any] | None = json.loads(text) if text.strip() else None
+        found: Document | None = json.loads(text) if text.strip() else None
         return found
 
     def delete(self, document: Document) -> bool:

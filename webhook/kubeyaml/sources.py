@@ -6,6 +6,7 @@ list (`kubectl get -o yaml`) is taken apart into its items.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, field
 
-from muster.strategies.documents import loose
+from muster.strategies.documents import decoding
+from muster.strategies.documents.model import Namespace, ObjectMeta
 from muster.webhook.kubeyaml import composer, jsons
 from muster.webhook.kubeyaml.composer import Parsed, Repeat, Spot, YamlError
 
@@ -51,7 +53,7 @@ class Origin(Struct, frozen=True):
         return f"{self.file}{number}{f' item {self.item}' if self.item else ''}"
 
 
-class Source(Struct, frozen=True):
+class Source(Struct, frozen=True, dict=True):
     """One Kubernetes object from a file; `apiVersion` and `kind` are strings, all else is unchecked.
 
     Attributes:
@@ -78,10 +80,15 @@ class Source(Struct, frozen=True):
         """API group, "" for the core group."""
         return str(self.document["apiVersion"]).rpartition("/")[0]
 
+    @functools.cached_property
+    def metadata(self) -> ObjectMeta:
+        """`metadata` of the object; a member of a wrong type has its default."""
+        return decoding.read({"metadata": self.document.get("metadata")}, Namespace).metadata
+
     @property
     def title(self) -> str:
         """`TrainJob/llama`, or `TrainJob/llama-*` for a generated name."""
-        about = loose.member(self.document, "metadata")
+        about = decoding.member(self.document, "metadata")  # a name that is a number is shown as it is written
         generated = f"{about['generateName']}*" if about.get("generateName") else "(no name)"
         return f"{self.kind}/{about.get('name') or generated}"
 

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from muster import backoffs
 from muster.audit import anchor_notes, record_schema
 from muster.audit.anchor_notes import Chronicle, Ends
 from muster.kube import transports
-from muster.webhook import backoffs
 from muster.webhook.cluster import kinds, writes
 
 __all__ = ["Anchors"]
@@ -70,7 +70,7 @@ class Anchors:
         self._process = f"{_UNFIT.sub('-', self._pod)}.{secrets.token_hex(4)}"
         self._kept: dict[str, Chronicle] = {}
         self._rng = random.Random()  # noqa: S311 - jitter, no secret
-        self._backoff = backoffs.Backoff(self._rng, base=_FIRST_PAUSE, cap=_LONGEST_PAUSE)
+        self._backoff = backoffs.Backoff(base=_FIRST_PAUSE, cap=_LONGEST_PAUSE)
         self._failing = False
 
     async def run(self) -> None:

@@ -12,16 +12,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from muster import backoffs
 from muster.audit.record_schema import Record
 from muster.kube import transports
-from muster.webhook import backoffs
 from muster.webhook.cluster import writes
 from muster.webhook.notices import outcomes, report_objects
 from muster.webhook.notices.outcomes import Subject
@@ -146,7 +145,7 @@ class Reports:
         self._pending = Pending(self._limits.results, self._pace.room)
         self._since: dict[str, float] = {}
         self._written: OrderedDict[str, float] = OrderedDict()
-        self._backoff = backoffs.Backoff(random.Random(), base=self._pace.first, cap=self._pace.longest)  # noqa: S311 - jitter
+        self._backoff = backoffs.Backoff(base=self._pace.first, cap=self._pace.longest)
         self._news = asyncio.Event()
         self._failing = False
 

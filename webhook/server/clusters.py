@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from muster.kube import clients, transports
-from muster.strategies.documents.trainer_versions import VERSIONS, Version
+from muster.strategies.documents.runtimes import VERSIONS, Version
 from muster.webhook import configs
 from muster.webhook.cluster import kinds, live, memory, readers, trainers
 from muster.webhook.kubeyaml import sources
@@ -70,7 +70,13 @@ class LiveCluster:
 
     def __init__(self, api: transports.Sender, config: configs.ClusterSettings) -> None:
         self._api = api
-        self._live = live.LiveReader(kinds.KINDS.values(), api, deadline=config.deadline, room=config.cache_limit)
+        self._live = live.LiveReader(
+            kinds.KINDS.values(),
+            api,
+            deadline=config.deadline,
+            room=config.cache_limit,
+            namespaces=config.namespaces,
+        )
         self.reader: readers.ClusterReader = self._live
         self.fetch: Fetch | None = self._live.fetch
         self.sender: transports.Sender | None = api

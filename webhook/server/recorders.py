@@ -21,7 +21,6 @@ __all__ = ["Announcer", "AuditRecorder", "Keeper", "Teller", "open_announcer", "
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
-_FLUSH_SECONDS = 1.0
 
 
 class Teller(Protocol):
@@ -77,10 +76,6 @@ class AuditRecorder:
         _log.error("audit record concealed", extra={"uid": record.get("uid"), "error": type(error).__name__})
         self._concealed()
 
-    def flush(self) -> None:
-        """Wait until the waiting records are written; blocks for a second at most."""
-        self._audit.flush(_FLUSH_SECONDS)
-
     def close(self) -> None:
         """Write the waiting records and close the sinks; blocks for some seconds at most."""
         self._audit.close(_CLOSE_SECONDS)
@@ -113,10 +108,10 @@ class Keeper:
         self._task = asyncio.create_task(noter.run(), name="audit anchors")
 
     async def stop(self) -> None:
-        """Stop, and note the last records; takes three seconds at most."""
+        """Close the recorder, and note its last records; takes seven seconds at most."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        await asyncio.to_thread(self._recorder.flush)
+        await asyncio.to_thread(self._recorder.close)
         await self._noter.end()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from msgspec import structs
 
-from muster.strategies.documents import loose
+from muster.strategies.documents import decoding
 from muster.webhook.admission import reviews
 
 __all__ = ["MOST_VALUES", "find", "is_dense"]
@@ -84,9 +84,9 @@ def _nothing(_digits: str) -> None:
 
 
 def _head(request: Mapping[str, Any], phase: reviews.Phase) -> reviews.Request:
-    gvk, user, document = (loose.mapping(request.get(name)) for name in ("kind", "userInfo", "object"))
+    gvk, user, document = (decoding.mapping(request.get(name)) for name in ("kind", "userInfo", "object"))
     groups = user.get("groups")
-    name = _text(request.get("name")) or _text(loose.mapping(document.get("metadata")).get("name"))
+    name = _text(request.get("name")) or _text(decoding.mapping(document.get("metadata")).get("name"))
     return reviews.Request(
         phase=phase,
         uid=_text(request.get("uid")),

@@ -167,7 +167,7 @@ class Service:
         made = controllers.Controllers(
             sender,
             lambda: reloader.policy().profiles,
-            controllers.options_of(settings, self._config.cluster.cache_limit),
+            controllers.options_of(settings, self._config.cluster),
             self.metrics.written,
         )
         stack.push_async_callback(made.stop)
@@ -188,7 +188,7 @@ class Service:
         sender = clusters.required(cluster.sender, "trainings.enabled: true", reason)
         from muster.webhook.controllers import collecting  # noqa: PLC0415  # as above
 
-        options = collecting.options_of(settings, self._config.cluster.cache_limit)
+        options = collecting.options_of(settings, self._config.cluster)
         made = collecting.Collecting(sender, options, self.metrics.trained, self.metrics.written)
         stack.push_async_callback(made.stop)
         made.start()

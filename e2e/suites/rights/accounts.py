@@ -1,7 +1,8 @@
 """An account for a spare Muster: the shipped roles under other names, from which one right can be taken away.
 
 The rules are those of the manifests. What reads is allowed everywhere, as it is for Muster itself; what writes, in the
-namespaces of the tests only, so that a spare changes nothing which is not theirs.
+namespaces of the tests only, so that a spare changes nothing which is not theirs. A narrow account reads there only,
+too, as an installation does whose configuration names namespaces.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ Document = dict[str, Any]
 _MANIFESTS = REPOSITORY / "manifests"
 _GROUP = "rbac.authorization.k8s.io"
 _READING = {"get", "list", "watch"}
+_WIDE = {"clustertrainingruntimes.trainer.kubeflow.org", "namespaces", "nodes", "deviceclasses.resource.k8s.io"}
 _NAME = "muster"
 
 
@@ -43,14 +45,16 @@ class Account:
         kubectl: kubectl with the administrator's rights.
         home: its namespace, in the place of muster-system; it may write there and wherever it is let in.
         files: names of manifests, such as `rbac.yaml`.
+        narrow: whether it reads what namespaces have only where it may write.
     """
 
-    def __init__(self, kubectl: Kubectl, home: Space, files: Sequence[str]) -> None:
+    def __init__(self, kubectl: Kubectl, home: Space, files: Sequence[str], *, narrow: bool = False) -> None:
         self.home = home
         self._kubectl = kubectl
         self._spaces = [home]
         self._roles = [role for file in files for role in _shipped(file)]
         self._taken: Right | None = None
+        self._everywhere = _READING if not narrow else set()
 
     def make(self) -> None:
         """Create it, with all its rights."""
@@ -104,8 +108,8 @@ class Account:
                 continue
             named = [{**rule, "resourceNames": [self.home.name]} for rule in rules if "resourceNames" in rule]
             plain = [rule for rule in rules if "resourceNames" not in rule]
-            reads = [rule for rule in plain if rule["verbs"][0] in _READING]
-            writes = [rule for rule in plain if rule["verbs"][0] not in _READING]
+            reads = [rule for rule in plain if rule["verbs"][0] in self._everywhere or _resource(rule) in _WIDE]
+            writes = [rule for rule in plain if rule not in reads]
             yield from self._bound("ClusterRole", self._called(role), [*named, *reads])
             for space in self._spaces:
                 yield from self._bound("Role", f"{role['metadata']['name']}-writes", writes, space.name)
@@ -142,9 +146,9 @@ class Account:
 
 
 @contextmanager
-def made(kubectl: Kubectl, home: Space, *files: str) -> Iterator[Account]:
+def made(kubectl: Kubectl, home: Space, *files: str, narrow: bool = False) -> Iterator[Account]:
     """Make an account in a namespace, and take it away again."""
-    account = Account(kubectl, home, files)
+    account = Account(kubectl, home, files, narrow=narrow)
     account.make()
     try:
         yield account

@@ -101,7 +101,7 @@ class Agents:
         return not list(root.glob(f"muster-device-{self.ground.space.name}-*"))
 
     def _documents(self) -> list[dict[str, Any]]:
-        places = {"muster-devices": self.ground.space.name, "team-a": self.ground.engines.name}
+        places = {"muster-devices": self.ground.space.name, "muster-engines": self.ground.engines.name}
         documents = kustomizations.moved(kustomizations.built(self.ground.kubectl, "sessions/devices"), places)
         (workload,) = (each for each in documents if each["kind"] == "DaemonSet")
         spec = workload["spec"]["template"]["spec"]

@@ -162,7 +162,7 @@ class Gateway:
         self.space.patch("deployment", self.name, {"spec": {"replicas": replicas}}).expect()
 
     def _documents(self) -> list[dict[str, Any]]:
-        places = {"gateways": self.space.name, "team-a": self.engines.name}
+        places = {"gateways": self.space.name, "muster-engines": self.engines.name}
         documents = kustomizations.moved(kustomizations.built(self.kubectl, "sessions"), places)
         container = kustomizations.container(documents, "Deployment")
         container["image"] = IMAGES["gateway"]
@@ -180,7 +180,11 @@ class Gateway:
         state["subPath"] = self.state
         (deployment,) = (each for each in documents if each["kind"] == "Deployment")
         deployment["spec"]["replicas"] = 0
-        return list(kustomizations.named(documents, self.name))
+        named = kustomizations.named(documents, self.name)
+        own = {"name": self.name, "image": IMAGES["engine"], "state": self.state}
+        if self.lease:
+            own["lease"] = str(Path(self.lease).parent)
+        return kustomizations.bounded(named, self.space.name, self.engines.name, **own)
 
 
 @contextmanager

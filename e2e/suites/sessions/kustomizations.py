@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,10 +11,11 @@ import yaml
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.support.kubectls import Kubectl
 
-__all__ = ["built", "container", "moved", "named", "with_words"]
+__all__ = ["bounded", "built", "container", "moved", "named", "with_words"]
 
 Document = dict[str, Any]
 _GATEWAY = "gateway"  # its name in the kustomization
+_IMAGE, _LEASE = "muster-engine:0.1.0", "/run/muster/devices"  # of the kustomization
 _PLACES = ("namespace", "kubernetes.io/metadata.name")
 _NAMED = ("app.kubernetes.io/instance", "muster.dev/gateway", "serviceAccountName")
 
@@ -56,6 +58,48 @@ def named(value: Any, name: str) -> Any:
     if out.get("name") in {_GATEWAY, f"muster-{_GATEWAY}"} and not is_part:
         out["name"] = str(out["name"]).removesuffix(_GATEWAY) + name
     return out
+
+
+def bounded(
+    documents: Sequence[Document],
+    gateways: str,
+    engines: str,
+    name: str = _GATEWAY,
+    image: str = _IMAGE,
+    state: str = "state",
+    lease: str = _LEASE,
+) -> list[Document]:
+    """Return documents whose admission policy is that of another Gateway.
+
+    Args:
+        documents: of a kustomization.
+        gateways: the namespace of the Gateway.
+        engines: the namespace of its engines.
+        name: of the Gateway.
+        image: of its engines.
+        state: the folder of its volume with the weights.
+        lease: the folder of the nodes with the socket of the agents of devices.
+    """
+    words = {
+        f"muster-{_GATEWAY}.muster-engines": f"muster-{name}.{engines}",
+        f":gateways:{_GATEWAY}'": f":{gateways}:{name}'",
+        "'gateways'": f"'{gateways}'",
+        f"'{_GATEWAY}'": f"'{name}'",
+        f"== 'muster-{_GATEWAY}'": f"== 'muster-{name}'",
+        f"== 'probe-{_GATEWAY}'": f"== 'probe-{name}'",
+        _IMAGE: image,
+        ":state/": f":{state}/",
+        _LEASE: lease,
+    }
+    return [_replaced(each, words) if each["kind"].startswith("ValidatingAdmission") else each for each in documents]
+
+
+def _replaced(document: Document, words: Mapping[str, str]) -> Document:
+    out = json.dumps(document)
+    for before, after in words.items():
+        out = out.replace(before, after)
+    made: Document = json.loads(out)
+    return made
 
 
 def container(documents: Sequence[Document], kind: str) -> Document:

@@ -177,8 +177,8 @@ class Spare:
             "kind": "MusterConfig",
             "server": {"host": "127.0.0.1", "port": self._port},
             "tls": {"selfSigned": True},
-            "cluster": {"kubeconfig": str(self._folder / "kubeconfig")},
             **self._config,
+            "cluster": {"kubeconfig": str(self._folder / "kubeconfig"), **self._config.get("cluster", {})},
         }
 
 

@@ -79,6 +79,11 @@ not restart every replica.
 {{- fail (printf "podDisruptionBudget.minAvailable: %v leaves none of %v replicas to be evicted, so that no node with one could be drained; give less, or maxUnavailable" .minAvailable $.Values.replicas) -}}
 {{- end -}}
 {{- end -}}
+{{- range $name := .Values.config.cluster.namespaces -}}
+{{- if has $name (concat (list "kube-system" $.Release.Namespace) $.Values.webhooks.excludedNamespaces) -}}
+{{- fail (printf "config.cluster.namespaces: Muster decides nothing in %s; leave it out" $name) -}}
+{{- end -}}
+{{- end -}}
 {{- range .Values.extraVolumes -}}
 {{- if has .name (list "config" "tls" "audit-log") -}}
 {{- fail (printf "extraVolumes: %s is the name of a volume that the chart makes; give another name" .name) -}}

@@ -42,13 +42,16 @@ app.kubernetes.io/instance: {{ .Values.gateway.name }}
 {{- define "muster.checkGateway" -}}
 {{- $gateway := .Values.gateway -}}
 {{- $namespace := include "muster.gatewayNamespace" . -}}
-{{- range $key, $value := dict "engines.namespace" $gateway.engines.namespace "model.name" $gateway.model.name "storage.claimName" $gateway.storage.claimName -}}
+{{- range $key, $value := dict "model.name" $gateway.model.name "storage.claimName" $gateway.storage.claimName -}}
 {{- if not $value -}}
 {{- fail (printf "gateway.%s: is empty although gateway.enabled is true; docs/sessions-on-kubernetes.md says what to give" $key) -}}
 {{- end -}}
 {{- end -}}
 {{- if has $gateway.engines.namespace (concat (list "kube-system" .Release.Namespace) .Values.webhooks.excludedNamespaces) -}}
 {{- fail (printf "gateway.engines.namespace: Muster decides nothing in %s, so that engines would get no claim, seat or node there; give another namespace" $gateway.engines.namespace) -}}
+{{- end -}}
+{{- if and .Values.config.cluster.namespaces (not (has $gateway.engines.namespace .Values.config.cluster.namespaces)) -}}
+{{- fail (printf "gateway.engines.namespace: %s is not in config.cluster.namespaces, so that Muster decides nothing there; add it" $gateway.engines.namespace) -}}
 {{- end -}}
 {{- if and (gt (int $gateway.replicas) 1) (not $gateway.database.secretName) -}}
 {{- fail (printf "gateway.replicas: %v of them cannot share a journal in a file; give gateway.database.secretName, or 1" $gateway.replicas) -}}

@@ -31,13 +31,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if eq .Values.tls.mode "files" -}}{{ .Values.tls.files.secretName }}{{- else -}}muster-tls{{- end -}}
 {{- end }}
 
-{{/* The subjects of RoleBindings and ClusterRoleBindings. */}}
-{{- define "muster.subjects" -}}
-- kind: ServiceAccount
-  name: {{ include "muster.serviceAccount" . }}
-  namespace: {{ .Release.Namespace }}
-{{- end }}
-
 {{/* The ServiceAccount of the webhook's pods. */}}
 {{- define "muster.serviceAccount" -}}
 {{- .Values.serviceAccount.name | default "muster" -}}
@@ -61,4 +54,73 @@ app.kubernetes.io/component: audit-page
 {{/* The Secret with the page's certificate; empty where the page makes one itself. */}}
 {{- define "muster.pageSecret" -}}
 {{- .Values.auditPage.tlsSecretName | default (ternary "muster-audit-page-tls" "" (eq .Values.tls.mode "certManager")) -}}
+{{- end }}
+
+{{/*
+One set of rights, bound to Muster's account: a Role with its binding in each of `namespaces`, or in all of them a ClusterRole.
+Arguments: root, name, rules, and namespaces where they are not those of the configuration.
+*/}}
+{{- define "muster.rights" -}}
+{{- range $namespace := .namespaces | default .root.Values.config.cluster.namespaces | default (list "") }}
+{{- $kind := ternary "Role" "ClusterRole" (ne $namespace "") }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}
+metadata:
+  name: {{ $.name }}
+  {{- with $namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "muster.labels" $.root | nindent 4 }}
+rules:
+  {{- $.rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}Binding
+metadata:
+  name: {{ $.name }}
+  {{- with $namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "muster.labels" $.root | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $kind }}
+  name: {{ $.name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "muster.serviceAccount" $.root }}
+    namespace: {{ $.root.Release.Namespace }}
+{{- end }}
+{{- end }}
+
+{{/* The rights to a Lease that replicas compete for. resourceNames cannot narrow create, because the object does not exist yet. */}}
+{{- define "muster.leaseRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ . }}]
+  verbs: [get, update]
+{{- end }}
+
+{{/* What pods of Muster reach by a NetworkPolicy: DNS, and the API server behind its Service. */}}
+{{- define "muster.egressRules" -}}
+{{- $api := .Values.networkPolicy.apiServer -}}
+- ports:
+    - {protocol: UDP, port: 53}
+    - {protocol: TCP, port: 53}
+- ports:
+    {{- range $api.ports }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+  {{- with $api.cidrs }}
+  to:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . }}}
+    {{- end }}
+  {{- end }}
 {{- end }}

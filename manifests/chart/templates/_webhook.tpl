@@ -38,6 +38,11 @@ None: nothing outside the object is written. No subresource is named, so writes 
       - key: kubernetes.io/metadata.name
         operator: NotIn
         values: {{ concat (list "kube-system" $namespace) .root.Values.webhooks.excludedNamespaces | uniq | toJson }}
+      {{- with .root.Values.config.cluster.namespaces }}
+      - key: kubernetes.io/metadata.name
+        operator: In
+        values: {{ toJson . }}
+      {{- end }}
   {{- if eq .operation "UPDATE" }}
   matchConditions:
     # An object that is being deleted: only its finalizers are removed.

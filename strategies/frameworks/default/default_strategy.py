@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.claims import additions
+from muster.strategies.claims import plans
 from muster.strategies.documents.findings import Finding
 from muster.strategies.jobs.jobs import Job
 
@@ -26,7 +26,7 @@ class DefaultStrategy:
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
         """Add the claims that were asked for."""
-        additions.enforce(job, changes, self.framework)
+        plans.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:  # noqa: ARG002  # the protocol's signature
         """Return no findings; the checks for every framework are made elsewhere."""

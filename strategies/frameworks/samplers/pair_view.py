@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from muster.strategies.frameworks.samplers.role_pairs import ENV, OWN_POD, Pair,
 from muster.strategies.frameworks.vllm.serve_view import Circumstances, ServeView
 from muster.strategies.frameworks.vllm.vllm_servers import PORT, Server
 from muster.strategies.rules import UNKNOWN, Value, judge
-from muster.strategies.rules.rule_rows import Rows
+from muster.strategies.rules.relations import Rows
 
 __all__ = ["check"]
 
@@ -40,7 +40,7 @@ def check(pair: Pair) -> Iterator[Finding]:
 
 @functools.cache
 def _rows() -> Rows:
-    return Rows(resources.files(__package__).joinpath("pair_rows.toml").read_text(encoding="utf-8"))
+    return Rows(Path(__file__).with_name("pair_rows.toml").read_text(encoding="utf-8"))
 
 
 class _View(Struct, frozen=True):

@@ -19,8 +19,6 @@ from muster.strategies.documents import decoding, model, names, pods
 from muster.strategies.documents.findings import Finding
 from muster.strategies.documents.paths import Path
 from muster.strategies.frameworks.samplers import sampled_trainings, sampler_serving
-from muster.strategies.frameworks.samplers.sampled_trainings import Training
-from muster.strategies.frameworks.samplers.sampler_serving import Serving
 from muster.strategies.frameworks.vllm import serve_arguments
 from muster.strategies.jobs.jobs import MOST_TOGETHER, Job, once
 from muster.strategies.trainer import predictions
@@ -31,8 +29,8 @@ ENV = "MUSTER_SAMPLER"
 """Variable of the training container: the host name of the sampler's pod."""
 
 OWN_POD = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104  # compared, never listened at
-_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})", re.ASCII)
-_WORD = re.compile(r"[a-z]+")
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})"
+_WORD = r"[a-z]+"
 _CALLED = frozenset({"sampler", "samplers", "rollout", "rollouts", "generator", "generators", "actor", "actors"})
 _OTHERS = frozenset(
     {"judge", "judges", "reward", "rewards", "rm", "teacher", "verifier", "critic", "grader", "scorer", "evaluation"}
@@ -58,9 +56,9 @@ class Pair(Struct, frozen=True):
     """
 
     job: Job
-    training: Training
-    sampler: Serving
-    rivals: tuple[Serving, ...]
+    training: sampled_trainings.Training
+    sampler: sampler_serving.Serving
+    rivals: tuple[sampler_serving.Serving, ...]
     spec: model.JobSetSpec
     node: pods.Place
 
@@ -107,7 +105,7 @@ class Pair(Struct, frozen=True):
         if written is None or "$(" in written or (self.host and f"{written}.".startswith(f"{self.host}.")):
             return True
         another = written in OWN_POD or written.startswith(f"{self.job.name}-")
-        return _HOST.fullmatch(written) is not None and not another
+        return re.fullmatch(_HOST, written, flags=re.ASCII) is not None and not another
 
     @property
     def port(self) -> int | None:
@@ -194,8 +192,12 @@ def _jobset(job: Job) -> Mapping[str, Any] | None:
 
 
 def _samplers(
-    job: Job, document: Mapping[str, Any], spec: model.JobSetSpec, node: pods.Place, training: Training
-) -> Iterator[Serving]:
+    job: Job,
+    document: Mapping[str, Any],
+    spec: model.JobSetSpec,
+    node: pods.Place,
+    training: sampled_trainings.Training,
+) -> Iterator[sampler_serving.Serving]:
     for index in _beside(job, spec, node):
         each = spec.replicated_jobs[index]
         ours = names.ANCESTOR_LABEL in each.labels or sampler_serving.role(each) not in (None, "sampler")
@@ -212,14 +214,16 @@ def _beside(job: Job, spec: model.JobSetSpec, node: pods.Place) -> tuple[int, ..
     return kept(job, _beside, trains, lambda: tuple(itertools.islice(others, _MOST)))
 
 
-def _read(job: Job, document: Mapping[str, Any], each: model.ReplicatedJob, index: int) -> Serving | None:
+def _read(
+    job: Job, document: Mapping[str, Any], each: model.ReplicatedJob, index: int
+) -> sampler_serving.Serving | None:
     """Read a server; that of a JobSet once for all trainers beside it."""
     path: Path = ("spec", "replicatedJobs", index)
     key, state = (sampler_serving.read, path), job.changes.state(path) if job.kind == "JobSet" else job.state
     return kept(job, key, state, lambda: sampler_serving.read(document, path, each, job.identify))
 
 
-def _is_sampler(found: Serving, training: Training) -> bool:
+def _is_sampler(found: sampler_serving.Serving, training: sampled_trainings.Training) -> bool:
     words = _words(found.name)
     if words & _OTHERS and not words & _CALLED:
         return False
@@ -231,9 +235,9 @@ def _is_sampler(found: Serving, training: Training) -> bool:
     return trained is not None and same_model(served, trained)
 
 
-def _preferred(found: Sequence[Serving]) -> Sequence[Serving]:
+def _preferred(found: Sequence[sampler_serving.Serving]) -> Sequence[sampler_serving.Serving]:
     """Return those of several that labels and names speak for most."""
-    tests: Sequence[Callable[[Serving], object]] = (
+    tests: Sequence[Callable[[sampler_serving.Serving], object]] = (
         lambda each: _words(each.name) & _CALLED,
         lambda each: each.labelled,
         lambda each: each.server,
@@ -244,7 +248,7 @@ def _preferred(found: Sequence[Serving]) -> Sequence[Serving]:
 
 
 def _words(name: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(name))
+    return frozenset(re.findall(_WORD, name))
 
 
 def is_path(model: str) -> bool:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from muster.strategies.claims import plans
 from muster.strategies.claims.plans import ClaimPlan
-from muster.strategies.documents import loose
+from muster.strategies.documents import decoding
 from muster.strategies.documents.pods import Place
 from muster.strategies.frameworks.samplers.role_pairs import Pair
 from muster.strategies.launches import topologies
@@ -131,6 +131,6 @@ def _sources(pair: Pair, place: Place) -> Iterator[tuple[str, tuple[str, str]]]:
     for policy in pair.spec.volume_claim_policies:
         for template in policy.templates:
             yield template.metadata.name, ("volumeClaimPolicies", template.metadata.name)
-    for volume in loose.mappings(place.raw_pod.get("volumes")):  # all of a source tells it from others
+    for volume in decoding.mappings(place.raw_pod.get("volumes")):  # all of a source tells it from others
         kind = next((each for each in volume if each != "name"), "emptyDir")
         yield str(volume.get("name")), (kind, repr(volume.get(kind)))

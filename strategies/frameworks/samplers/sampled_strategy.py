@@ -20,12 +20,10 @@ from muster.strategies.frameworks.trl.trl_strategy import TRLStrategy
 from muster.strategies.frameworks.vllm import serve_checks, serve_view
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import topologies
-from muster.strategies.plugins import registry
 
 __all__ = ["SampledTRLStrategy"]
 
 
-@registry.strategy
 class SampledTRLStrategy(TRLStrategy):
     """Serves `trainer.kubeflow.org/framework: trl`."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from muster.strategies.frameworks.trl import flags, invocations, parsing
+from muster.strategies.frameworks.trl import flags, invocations
 from muster.strategies.frameworks.trl.invocations import Invocation
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import sites
@@ -36,7 +36,7 @@ class Training(Struct, frozen=True):
 
     site: Site
     found: Invocation | None
-    parsed: parsing.ParsedArgs
+    parsed: flags.ParsedArgs
     extends: bool = False
     certain: bool = True
 
@@ -135,7 +135,7 @@ def read(job: Job) -> Training | None:
         inside = invocations.within(launch)
         if inside is not None:
             return _training(site, inside, certain=launch.certain)
-    return Training(site, None, parsing.ParsedArgs())
+    return Training(site, None, flags.ParsedArgs())
 
 
 def _training(site: Site, found: Invocation, *, certain: bool) -> Training:
@@ -144,7 +144,7 @@ def _training(site: Site, found: Invocation, *, certain: bool) -> Training:
     bare = last and (found.head == () or site.argv[: len(found.head)] == found.head or bool(found.prefix))
     named = bare and any("$" in word for word in found.args)
     words = tuple(resolve_own(word, site.values if named else {}) if bare else _unseen(word) for word in found.args)
-    return Training(site, found, parsing.parse(found.method, words), bare and "--" not in found.args, certain)
+    return Training(site, found, flags.parse(found.method, words), bare and "--" not in found.args, certain)
 
 
 def _unseen(word: str) -> str:

@@ -13,7 +13,7 @@ from muster.strategies.documents.pods import Place
 from muster.strategies.frameworks.vllm import serve_arguments, vllm_servers
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
 from muster.strategies.jobs import askings, containers
-from muster.strategies.jobs.programs import Identify
+from muster.strategies.jobs.containers import Identify
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
 

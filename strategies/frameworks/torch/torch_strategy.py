@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.claims import additions
+from muster.strategies.claims import plans
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections, tune_launches
@@ -17,21 +17,18 @@ from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import (
     capabilities,
     counts,
-    host_ports,
     meetings,
     members,
     networks,
     pod_endings,
     quotes,
     rendezvous,
-    restarts,
     shared_memory,
     sites,
     topologies,
     variables,
 )
 from muster.strategies.launches.launches import Launcher
-from muster.strategies.plugins import registry
 
 __all__ = ["TorchFamily", "TorchStrategy", "unenforced"]
 
@@ -53,7 +50,7 @@ class TorchFamily:
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
         """Add the claims that were asked for; the process count above already follows them."""
-        additions.enforce(job, changes, self.framework)
+        plans.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the runtime against its label, and the launch against pods, devices and the rendezvous."""
@@ -68,15 +65,14 @@ class TorchFamily:
         yield from trainer_sections.check_slices(job, self.framework)
         yield from meetings.check_meetings(job)
         yield from networks.check(job)
-        yield from host_ports.check(job)
+        yield from networks.check_ports(job)
         yield from pod_endings.check(job)
         yield from variables.check(job)
         yield from capabilities.check(job)
         yield from shared_memory.check(job)
-        yield from restarts.check(job)
+        yield from pod_endings.check_restarts(job)
 
 
-@registry.strategy
 class TorchStrategy(TorchFamily):
     """Serves `trainer.kubeflow.org/framework: torch`."""
 

@@ -78,7 +78,7 @@ def check_names(job: Job) -> Iterator[Finding]:
             configs, others = _split(launch.rest)
             for word, message in tune_settings.unknown(configs[0] if configs else "", others):
                 yield warning(_place(site, launch, word), word, message, rule=_CONFIG_RULE)
-        if not is_run(launch) or not _MODULE.fullmatch(name) or len(name) > _LONGEST or name in recipes.RECIPES:
+        if not is_run(launch) or not re.fullmatch(_MODULE, name) or len(name) > _LONGEST or name in recipes.RECIPES:
             continue
         meant = _NAMES.closest(name)
         if meant is not None:
@@ -86,7 +86,7 @@ def check_names(job: Job) -> Iterator[Finding]:
             yield warning(_place(site, launch, name), name, message, rule="torchtune/recipe-path")
 
 
-_MODULE = re.compile(r"[a-z0-9_]+")
+_MODULE = r"[a-z0-9_]+"
 _LONGEST = 60
 _NAMES = Guesses(recipes.RECIPES, 0.8)
 

@@ -20,8 +20,8 @@ __all__ = ["TuneSettings", "faults", "unknown"]
 Fault = tuple[str, str, str]
 """The word, what is wrong with it, and the rule."""
 CONFIG = "--config"
-_PATH = re.compile(r"[A-Za-z0-9_]+/[A-Za-z0-9_.]+")
-_BUILDER = re.compile(r"torchtune\.models\.([a-z0-9_]+)\.([a-z][a-z0-9_]*)")
+_PATH = r"[A-Za-z0-9_]+/[A-Za-z0-9_.]+"
+_BUILDER = r"torchtune\.models\.([a-z0-9_]+)\.([a-z][a-z0-9_]*)"
 _WORDS: Mapping[str, Value] = {"true": True, "false": False, "": None, "none": None, "null": None, "~": None}
 _LONGEST = 100
 
@@ -119,13 +119,13 @@ def unknown(config: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
         words: all words behind the recipe but the config.
     """
     family, version = config.partition("/")[0], upstream.shipped("torchtune")
-    is_named = len(config) <= _LONGEST and _PATH.fullmatch(config) and not config.endswith((".yaml", ".yml"))
+    is_named = len(config) <= _LONGEST and re.fullmatch(_PATH, config) and not config.endswith((".yaml", ".yml"))
     if is_named and family in _builders() and config not in _configs():
         near = Guesses(_configs(), 0.8).closest(config)
         hint = f"did you mean {near}?" if near else "tune ls has the names"
         yield config, f"is not a config of torchtune {version}, which would open a file of this name; {hint}"
     for key, value in recipes.items(words):
-        found = _BUILDER.fullmatch(value) if len(value) <= _LONGEST else None
+        found = re.fullmatch(_BUILDER, value) if len(value) <= _LONGEST else None
         if found and found[2] not in _builders().get(found[1], ()):
             message = f"{beginning(found[1], 40)}.{beginning(found[2], 40)} is not in torchtune.models of {version}"
             yield f"{key}={value}", f"{message}, and the recipe ends with an error; correct it"

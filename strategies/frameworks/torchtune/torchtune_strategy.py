@@ -19,13 +19,11 @@ from muster.strategies.frameworks.torchtune import rewrites
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import launches, sites, topologies
 from muster.strategies.launches.launches import Launcher
-from muster.strategies.plugins import registry
 from muster.strategies.trainer import recipes, resources
 
 __all__ = ["TorchTuneStrategy"]
 
 
-@registry.strategy
 class TorchTuneStrategy(TorchFamily):
     """Serves `trainer.kubeflow.org/framework: torchtune`."""
 

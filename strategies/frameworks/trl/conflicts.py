@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from muster.strategies.documents.findings import Finding, beginning, error, warning
 from muster.strategies.frameworks.authors import Authors
 from muster.strategies.frameworks.flag_tables import FlagSpec
-from muster.strategies.frameworks.trl import flags, invocations, parsing
+from muster.strategies.frameworks.trl import flags, invocations
+from muster.strategies.frameworks.trl.flags import Given
 from muster.strategies.frameworks.trl.invocations import Invocation
-from muster.strategies.frameworks.trl.parsing import Given
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches.sites import Site
 
@@ -51,7 +51,7 @@ def settle(site: Site, job: Job) -> Settled:
     author = _Author(site, job, found) if found else None
     if found is None or author is None or not author.mixed:
         return Settled(site)
-    parsed = parsing.parse(found.method, found.args)
+    parsed = flags.parse(found.method, found.args)
     dropped: list[Given] = []
     for every in _groups(parsed).values():
         own = [given for given in every if author.owns(given.words[0])]
@@ -68,7 +68,7 @@ def settle(site: Site, job: Job) -> Settled:
     )
 
 
-def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, job: Job) -> Iterator[Finding]:
+def check(found: Invocation, parsed: flags.ParsedArgs, site: Site, job: Job) -> Iterator[Finding]:
     """Refuse flags that one author gives twice with different values."""
     author = _Author(site, job, found)
     counted = site.launch.repeated  # flags of a launcher, which the check of all launches reports
@@ -82,7 +82,7 @@ def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, job: Job) -
             yield from _differing(name, judged, author, flags.spec(found.method, f"--{name}"))
 
 
-def check_within(found: Invocation, parsed: parsing.ParsedArgs, site: Site) -> Iterator[Finding]:
+def check_within(found: Invocation, parsed: flags.ParsedArgs, site: Site) -> Iterator[Finding]:
     """Refuse flags with two values in a shell's text, where the runtime's words cannot be told from the job's.
 
     Args:
@@ -117,7 +117,7 @@ class _Author(Authors):
         return written if self.owns(given.words[0]) else "spec.runtimeRef.name"
 
 
-def _two_files(parsed: parsing.ParsedArgs, author: _Author) -> Iterator[Finding]:
+def _two_files(parsed: flags.ParsedArgs, author: _Author) -> Iterator[Finding]:
     """Refuse a file of accelerate beside TRL's own name for one, which then has no effect (`accelerate_config.py`)."""
     given = {each.name: each for each in parsed.given if each.name in ("accelerate_config", "config_file")}
     if len(given) > 1 and author.owns(given["accelerate_config"].words[0]) == author.owns(
@@ -128,7 +128,7 @@ def _two_files(parsed: parsing.ParsedArgs, author: _Author) -> Iterator[Finding]
         yield error(author.place(file), _shown("config_file", file.value), message, rule="trl/flag-twice")
 
 
-def _groups(parsed: parsing.ParsedArgs) -> Mapping[str, Sequence[Given]]:
+def _groups(parsed: flags.ParsedArgs) -> Mapping[str, Sequence[Given]]:
     """Return the flags that are given more than once."""
     every: dict[str, list[Given]] = {}
     for given in parsed.given:
@@ -157,7 +157,7 @@ def _differing(name: str, every: Sequence[Given], author: _Author, spec: FlagSpe
     yield report(author.place(last), value, message, rule="trl/flag-twice")
 
 
-def _same(one: parsing.Value | None, two: parsing.Value | None, spec: FlagSpec | None) -> bool:
+def _same(one: flags.Value | None, two: flags.Value | None, spec: FlagSpec | None) -> bool:
     if one == two or spec is None or spec.kind.partition("|")[0] not in ("int", "float"):
         return one == two
     try:
@@ -166,7 +166,7 @@ def _same(one: parsing.Value | None, two: parsing.Value | None, spec: FlagSpec |
         return False
 
 
-def _shown(name: str, value: parsing.Value | None) -> str:
+def _shown(name: str, value: flags.Value | None) -> str:
     if isinstance(value, bool):
         return f"--{name} {str(value).lower()}"
     text = " ".join(value) if isinstance(value, list) else str(value or "")

@@ -25,7 +25,7 @@ from muster.strategies.launches.sites import Site
 __all__ = ["SCRIPTS", "Form", "Invocation", "asks_for_help", "launched", "read", "within"]
 
 SCRIPTS = "trl.scripts."
-_SCRIPT_FILE = re.compile(r"(?:.*/)?trl/scripts/(\w+)\.py")
+_SCRIPT_FILE = r"(?:.*/)?trl/scripts/(\w+)\.py"
 _EXECUTING = frozenset(
     {"nohup", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "setsid", "timeout", "uv run", "env"}
     | {"tini", "tini-static", "docker-init", "dumb-init", "catatonit"}
@@ -164,7 +164,7 @@ def _script(launch: Launch) -> tuple[str, bool]:
     """Return the method whose script a launch starts, "" for another program, and whether it is the installed one."""
     if launch.module and (method := _of_module(launch)):
         return method, True
-    found = _SCRIPT_FILE.fullmatch(launch.target)
+    found = re.fullmatch(_SCRIPT_FILE, launch.target)
     return (found[1], "site-packages/" in launch.target) if found else ("", True)
 
 

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from muster.strategies.documents import names
 from muster.strategies.documents.findings import beginning
-from muster.strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
 from muster.strategies.launches.launches import STRICT
 from muster.strategies.launches.topologies import Topology
@@ -87,8 +87,8 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPla
         subdomain: whether a subdomain or the name of the replicated job makes Trainer's PET_MASTER_ADDR wrong.
     """
     if found.form is Form.TORCHRUN:
-        return _torchrun(found, parsing.ParsedArgs(), topology, None) if found.said_by else None
-    parsed = parsing.parse(found.method, found.args)
+        return _torchrun(found, flags.ParsedArgs(), topology, None) if found.said_by else None
+    parsed = flags.parse(found.method, found.args)
     if _stays(found, parsed, topology) or _is_faulty(parsed):
         return None
     preset = _preset_name(parsed)
@@ -108,7 +108,7 @@ def plan(found: Invocation, topology: Topology, *, subdomain: bool) -> LaunchPla
     return _accelerate(found, parsed, topology, per_node, subdomain=subdomain)
 
 
-def _is_faulty(parsed: parsing.ParsedArgs) -> bool:
+def _is_faulty(parsed: flags.ParsedArgs) -> bool:
     """Whether accelerate stops at a flag that a new launch would leave out; the launch stays, and is refused for it."""
     return any(fault.index in parsed.launcher_tokens for fault in parsed.faults)
 
@@ -118,7 +118,7 @@ def _counted(found: Invocation) -> bool:
     return any(option.startswith("--nproc") for option in found.options)
 
 
-def _stays(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology) -> bool:
+def _stays(found: Invocation, parsed: flags.ParsedArgs, topology: Topology) -> bool:
     """Whether the launch is right without a change."""
     if found.said_by or found.form not in (Form.TRL, Form.MODULE):
         return False
@@ -134,13 +134,13 @@ def _stays(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology) ->
     return topology.processes is None or parsed.config_file is not None
 
 
-def _preset_name(parsed: parsing.ParsedArgs) -> str:
+def _preset_name(parsed: flags.ParsedArgs) -> str:
     """Return the packaged preset that is named, "" for none and for the user's own file."""
     name = str(parsed.launcher_values.get("accelerate_config", ""))
     return name if name in flags.presets() else ""
 
 
-def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None) -> LaunchPlan:
+def _torchrun(found: Invocation, parsed: flags.ParsedArgs, topology: Topology, per_node: str | None) -> LaunchPlan:
     preset = _preset_name(parsed)
     options = [*found.options, *_translated(parsed)]
     if per_node is None and topology.devices.kind == "claim" and topology.processes is None:
@@ -158,7 +158,7 @@ def _torchrun(found: Invocation, parsed: parsing.ParsedArgs, topology: Topology,
     )
 
 
-def _script(found: Invocation, parsed: parsing.ParsedArgs) -> tuple[str, ...]:
+def _script(found: Invocation, parsed: flags.ParsedArgs) -> tuple[str, ...]:
     """Return the words by which torchrun runs the script, as strict about a file of settings as the author's launch."""
     if found.form in _OF_TRL and parsed.config_file is not None:
         return ("--", "-c", STRICT.format(found.module))
@@ -185,7 +185,7 @@ def _reason(found: Invocation, preset: str, topology: Topology, per_node: str | 
     return f"{why}; torchrun starts {started}"
 
 
-def _translated(parsed: parsing.ParsedArgs) -> list[str]:
+def _translated(parsed: flags.ParsedArgs) -> list[str]:
     """Return the flags that accelerate would pass to torchrun unchanged."""
     handed = {name: value for name, value in parsed.launcher_values.items() if name in _TORCHRUN_FLAGS}
     if parsed.launcher_values.get("rdzv_backend", "static") != "static":
@@ -193,7 +193,7 @@ def _translated(parsed: parsing.ParsedArgs) -> list[str]:
     return [f"--{name}={value}" for name, value in handed.items()]
 
 
-def _hidden(parsed: parsing.ParsedArgs) -> str:
+def _hidden(parsed: flags.ParsedArgs) -> str:
     if parsed.config_file is None:
         return ""
     file = parsed.config_file
@@ -201,7 +201,7 @@ def _hidden(parsed: parsing.ParsedArgs) -> str:
 
 
 def _accelerate(
-    found: Invocation, parsed: parsing.ParsedArgs, topology: Topology, per_node: str | None, *, subdomain: bool
+    found: Invocation, parsed: flags.ParsedArgs, topology: Topology, per_node: str | None, *, subdomain: bool
 ) -> LaunchPlan | Refused:
     head = (*found.prefix, *(found.head if found.form is Form.TRL else ("trl",)), found.method)
     lacking = "the launch uses flags of accelerate that torchrun lacks"
@@ -226,7 +226,7 @@ def _accelerate(
     return LaunchPlan(head, (*kept, *added), "accelerate", reason, caveat=caveat)
 
 
-def _multi_node(parsed: parsing.ParsedArgs, nodes: int, processes: int, *, subdomain: bool) -> Sequence[str]:
+def _multi_node(parsed: flags.ParsedArgs, nodes: int, processes: int, *, subdomain: bool) -> Sequence[str]:
     """Return all flags that `accelerate launch` needs; `--multi_gpu` only where no other mode distributes."""
     host, port = (names.MASTER_ADDR, names.MASTER_PORT) if subdomain else (names.PET_MASTER_ADDR, names.PET_MASTER_PORT)
     values = parsed.launcher_values
@@ -249,12 +249,12 @@ class _ContradictionError(ValueError):
     """Numbers that contradict each other; the message says which and what to do."""
 
 
-def _machines(parsed: parsing.ParsedArgs) -> int | None:
+def _machines(parsed: flags.ParsedArgs) -> int | None:
     """Return `--num_machines`, None when it is missing or its value is known only in the pod."""
     return _whole(parsed.launcher_values.get("num_machines"))
 
 
-def _per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) -> str | None:
+def _per_node(parsed: flags.ParsedArgs, topology: Topology, *, single: bool) -> str | None:
     """Return the processes of one node as text for torchrun, None where the flags leave them to the job.
 
     Args:
@@ -287,7 +287,7 @@ def _per_node(parsed: parsing.ParsedArgs, topology: Topology, *, single: bool) -
     return str(total // topology.nodes)
 
 
-def _compare(parsed: parsing.ParsedArgs, topology: Topology, asked: str | None) -> None:
+def _compare(parsed: flags.ParsedArgs, topology: Topology, asked: str | None) -> None:
     """Compare the processes of one node with its devices, where both are known; `asked` is what `_per_node` returned.
 
     Raises:
@@ -315,7 +315,7 @@ def _whole(written: object) -> int | None:
     return int(written) if len(written) < _LONG else 10 ** (_LONG - 1)
 
 
-def _words(args: Sequence[str], parsed: parsing.ParsedArgs, wanted: frozenset[str]) -> set[int]:
+def _words(args: Sequence[str], parsed: flags.ParsedArgs, wanted: frozenset[str]) -> set[int]:
     """Return the indexes of the wanted launcher flags and of their values."""
     starts = dict(parsed.launcher)
     out: set[int] = set()

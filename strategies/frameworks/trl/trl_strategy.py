@@ -12,14 +12,7 @@ from muster.strategies.documents import model, names
 from muster.strategies.documents.findings import Finding, Severity, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections
 from muster.strategies.frameworks.torch.torch_strategy import TorchFamily, unenforced
-from muster.strategies.frameworks.trl import (
-    conflicts,
-    flags,
-    invocations,
-    launch_plans,
-    parsing,
-    validation,
-)
+from muster.strategies.frameworks.trl import conflicts, flags, invocations, launch_plans, validation
 from muster.strategies.frameworks.trl.invocations import Form
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import coordinators, counts, guesses, meetings, quotes, sites, topologies, worlds
@@ -92,7 +85,7 @@ class TRLStrategy(TorchFamily):
         if isinstance(plan, launch_plans.Refused):
             place = f"{site.place}.{'args' if site.args else 'command'}"
             yield error(place, quotes.command(site.argv), plan.message, rule="trl/launch")
-        parsed = parsing.parse(found.method, found.args)
+        parsed = flags.parse(found.method, found.args)
         yield from conflicts.check(found, parsed, site, job)
         around = replace(_circumstances(job, site), brings_keys=_brings_keys(job))
         yield from validation.check(found, parsed, site, around)
@@ -108,7 +101,7 @@ def _unchanged(job: Job, site: sites.Site) -> Iterator[Finding]:
         if found is None:
             continue
         if launch == site.launch:
-            parsed = parsing.parse(found.method, found.args)
+            parsed = flags.parse(found.method, found.args)
             yield from conflicts.check(found, parsed, site, job)
         around = _circumstances(job, site, launch)
         report = error if launch.certain else warning

@@ -7,32 +7,35 @@ TRL saves checkpoints while it trains, and the model at its end (trl `trl/script
 cannot be written costs hours. Kubernetes mounts a ConfigMap, a Secret, a projected, a downward API and an image volume
 read-only, whatever `readOnly` says ("Volumes"). `trl vllm-serve` hands its sizes to `vllm serve` (trl
 `trl/scripts/vllm_serve.py`, build_command).
+
+The settings of one TRL training as rows see them: typed as TRL's parser does, with the defaults of the method.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.strategies.documents import mounts
-from muster.strategies.documents.findings import Finding, Severity, error, warning
+from muster.strategies.documents import pods
+from muster.strategies.documents.findings import Finding, Severity, beginning, error, warning
 from muster.strategies.documents.quantities import whole
-from muster.strategies.frameworks.trl import conflicts, flags, parsing
+from muster.strategies.frameworks.trl import conflicts, flags
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
-from muster.strategies.frameworks.trl.training_settings import TrainingSettings
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import topologies
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
 from muster.strategies.launches.topologies import Topology
-from muster.strategies.rules import UNKNOWN, Value, judge, load
+from muster.strategies.rules import UNKNOWN, Value, from_json, judge, load, member
 
-__all__ = ["Circumstances", "check", "check_output", "check_server", "check_within"]
+__all__ = ["Circumstances", "TrainingSettings", "check", "check_output", "check_server", "check_within"]
+
 
 _GUESSES = 6
 """Unknown flags for which a known one is suggested: each costs half a millisecond, and a JobSet may have thousands."""
@@ -67,7 +70,7 @@ class Circumstances(Struct, frozen=True):
     brings_keys: bool | None = None
 
 
-def check(found: Invocation, parsed: parsing.ParsedArgs, site: Site, around: Circumstances) -> Iterator[Finding]:
+def check(found: Invocation, parsed: flags.ParsedArgs, site: Site, around: Circumstances) -> Iterator[Finding]:
     """Yield the findings about the arguments of one invocation, which are the last words of the command line."""
     settings = TrainingSettings(found, parsed, site, _facts(found, parsed, around), around.ranks)
     for finding in _found(found, parsed, settings):
@@ -83,13 +86,13 @@ def check_within(found: Invocation, site: Site, around: Circumstances) -> Iterat
     args = tuple(word if "$(" in word else word.replace("$", "$(?)") for word in found.args)
     around = replace(around, own_image=around.own_image or not found.installed)
     found = replace(found, args=args)
-    parsed = parsing.parse(found.method, args)
+    parsed = flags.parse(found.method, args)
     if site.argv[: len(found.head)] != found.head:
         yield from conflicts.check_within(found, parsed, site)
     yield from check(found, parsed, site, around)
 
 
-def _facts(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances) -> dict[str, Value]:
+def _facts(found: Invocation, parsed: flags.ParsedArgs, around: Circumstances) -> dict[str, Value]:
     """Return what rows may ask; `launched` is whether something that starts several processes starts the script."""
     plain = found.form is Form.MODULE or (found.form is Form.TRL and not parsed.launcher and not parsed.config_file)
     return {
@@ -103,15 +106,15 @@ def _facts(found: Invocation, parsed: parsing.ParsedArgs, around: Circumstances)
     }
 
 
-def _found(found: Invocation, parsed: parsing.ParsedArgs, settings: TrainingSettings) -> Iterator[Finding]:
+def _found(found: Invocation, parsed: flags.ParsedArgs, settings: TrainingSettings) -> Iterator[Finding]:
     yield from _unreadable(found, parsed, settings)
     yield from _misplaced(found, parsed, settings)
     yield from judge(load("trl"), settings)
 
 
-def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: TrainingSettings) -> Iterator[Finding]:
+def _unreadable(found: Invocation, parsed: flags.ParsedArgs, where: TrainingSettings) -> Iterator[Finding]:
     for number, (index, token) in enumerate(parsed.unknown[:_TOLD]):
-        if token == parsing.CONFIG:
+        if token == flags.CONFIG:
             continue  # the second; `conflicts` tells of both
         meant = flags.closest(found.method, token) if number < _GUESSES else None
         hint = f"; did you mean {meant}?" if meant else "; remove it"
@@ -131,7 +134,7 @@ def _unreadable(found: Invocation, parsed: parsing.ParsedArgs, where: TrainingSe
         yield error(where.token(index), token, message, rule="trl/arguments")
 
 
-def _misplaced(found: Invocation, parsed: parsing.ParsedArgs, where: TrainingSettings) -> Iterator[Finding]:
+def _misplaced(found: Invocation, parsed: flags.ParsedArgs, where: TrainingSettings) -> Iterator[Finding]:
     if found.form in (Form.TORCHRUN, Form.MODULE, Form.ACCELERATE):
         for index, token in parsed.launcher:
             message = "is a flag of accelerate launch, and the training script does not know it; remove it"
@@ -155,7 +158,7 @@ def check_output(job: Job, folder: object, field: str) -> Iterator[Finding]:
     path = posixpath.normpath(posixpath.join(container.working_dir, folder))
     if not path.startswith("/"):
         return
-    mount = mounts.holding(path, job.container.container.volume_mounts)
+    mount = pods.holding(path, job.container.container.volume_mounts)
     shown = f"--output_dir {folder}"
     if mount is None:
         message = ""
@@ -163,14 +166,14 @@ def check_output(job: Job, folder: object, field: str) -> Iterator[Finding]:
             message = (
                 "no volume is mounted there, and readOnlyRootFilesystem lets nothing be written elsewhere; mount one"
             )
-        elif mounts.holds("/root", path) and (job.container.user or 0) > 0:
+        elif pods.holds("/root", path) and (job.container.user or 0) > 0:
             message = (
                 "the home of root is closed to the user as whom the container runs; mount a volume, and write there"
             )
         if message:
             yield warning(field, shown, message, rule="trl/output")
         return
-    why = mounts.why_fixed(mount, job.container.pod.volumes)
+    why = pods.why_fixed(mount, job.container.pod.volumes)
     if why:
         message = f"the volume at {mount.mount_path} {why}, and TRL cannot save there; use a volume that can be written"
         yield error(field, shown, message, rule="trl/output")
@@ -205,3 +208,96 @@ def _given(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             yield name.replace("-", "_"), value if equals else following
+
+
+_SHOWN, _LONGEST = 40, 18
+_NUMBERS: Mapping[str, Callable[[str], int | float]] = {"int": int, "float": float}
+
+
+class TrainingSettings:
+    """A view (`muster.strategies.rules.View`) of one invocation; its arguments are the last words of the command line.
+
+    Args:
+        found: the invocation.
+        parsed: its arguments.
+        site: where the command line is written.
+        facts: what rows may ask beside the flags: `method`, `on_cpu`, ….
+        ranks: returns the number of processes of the training, the fact `world`; None when it is not known.
+    """
+
+    def __init__(
+        self,
+        found: Invocation,
+        parsed: flags.ParsedArgs,
+        site: Site,
+        facts: Mapping[str, Value],
+        ranks: Callable[[], int | None],
+    ) -> None:
+        self._found, self._parsed, self._site, self._facts, self._ranks = found, parsed, site, facts, ranks
+        self._offset = len(site.argv) - len(found.args)
+        self._is_last = site.argv[self._offset :] == found.args
+        self._hidden = parsed.config_file is not None or bool(parsed.opaque)
+        self._written = dict.fromkeys((*parsed.values, *(f"env.{name}" for name in site.values)))
+        self.value = functools.cache(self._value)
+
+    def written(self) -> Mapping[str, None]:
+        """Return the flags that the arguments give, and `env.NAME` of each variable of the container."""
+        return self._written
+
+    def _value(self, name: str) -> Value:
+        first, dot, path = name.partition(".")
+        if name in self._parsed.values:
+            return self._typed(name, self._parsed.values[name])
+        if name in self._facts:
+            return self._facts[name]
+        if first == "env":
+            text = self._site.values.get(path, "")
+            return UNKNOWN if text is None or "$(" in text else text
+        if dot:
+            return member(self.value(first), path)
+        return self._ranks() or UNKNOWN if name == "world" else self._default(name)
+
+    def _default(self, name: str) -> Value:
+        spec = flags.spec(self._found.method, f"--{name}")
+        return UNKNOWN if spec is None or self._hidden else spec.default
+
+    def _typed(self, name: str, raw: flags.Value) -> Value:
+        if isinstance(raw, bool):
+            return raw
+        if isinstance(raw, list):
+            found = [self._typed(name, each) for each in raw]
+            return UNKNOWN if UNKNOWN in found else found
+        spec = flags.spec(self._found.method, f"--{name}")
+        kind, _, none = spec.kind.partition("|") if spec else ("str", "", "")
+        if none and raw.lower() in {"none", "null"}:
+            return None
+        if "$" in raw or kind not in _NUMBERS:
+            return UNKNOWN if "$" in raw else from_json(raw)
+        try:
+            return _NUMBERS[kind](raw) if len(raw) <= _LONGEST else UNKNOWN
+        except ValueError:  # the parser refuses it, which is said of the word itself
+            return UNKNOWN
+
+    def shown(self, name: str, value: Value) -> object:
+        """Return the flag as it is written, None for one that is not."""
+        if name not in self._parsed.values:
+            return None
+        given = self._parsed.values[name]
+        if isinstance(given, bool):
+            return f"--{name}" if given else f"--{name} false"
+        text = value if isinstance(given, list) and isinstance(value, str) else given
+        return f"--{name} {beginning(' '.join(text) if isinstance(text, list) else text, _SHOWN)}"
+
+    def field(self, name: str) -> str:
+        """Return the field path of a flag."""
+        index = self._parsed.places.get(name)
+        if index is not None:
+            return self.token(index)
+        return f"{self._site.place}.{'args' if self._is_last or not self._site.command else 'command'}"
+
+    def token(self, index: int) -> str:
+        """Return the field path of a word of the arguments: in a shell's text, of the word that holds the text."""
+        if self._is_last:
+            return self._site.locate(self._offset + index)
+        holding = (place for place, word in enumerate(self._site.argv) if self._found.args[index] in word)
+        return self._site.locate(next(holding, 0))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from importlib import resources
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -70,7 +70,7 @@ _Tables = tuple[
 
 @functools.cache
 def _tables() -> _Tables:
-    table = json.loads(resources.files(__package__).joinpath("model_shapes.json").read_text(encoding="utf-8"))
+    table = json.loads(Path(__file__).with_name("model_shapes.json").read_text(encoding="utf-8"))
     heads = [
         (re.compile(family + re.escape(size) + r"(?![^-])", re.IGNORECASE), (query, key_value))
         for family, sizes in table["families"].items()

@@ -23,13 +23,13 @@ from muster.strategies.rules import Value
 
 __all__ = ["Given", "Parsed", "convert", "count", "differ", "hidden", "parse", "shortened"]
 
-_NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
-_COUNT = re.compile(r"\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
+_NEGATIVE = r"-\d+$|-\d*\.\d+$"
+_COUNT = r"\d+(?:\.\d+)?[kmgt]|\d+[KMGT]"
 _SWITCHES = ("--enable-", "--disable-", "--enforce-", "--no-", "--trust-", "--use-", "--async-", "--skip-")
 
 
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
-_SUFFIXED = re.compile(r"\b(\d{1,9})(?:\.\d{1,9})?[kmgtKMGT]\b")
+_SUFFIXED = r"\b(\d{1,9})(?:\.\d{1,9})?[kmgtKMGT]\b"
 _LONGEST_JSON = 4_096  # characters of JSON with numbers like 80m; a longer text with some is not judged
 _DIGITS = 15
 _SHOWN = 40
@@ -42,7 +42,7 @@ def count(raw: str) -> int | None:
         return None
     if text.isdecimal():
         return int(text)
-    if not _COUNT.fullmatch(text):
+    if not re.fullmatch(_COUNT, text):
         return None
     base = 1000 if text[-1].islower() else 1024
     return int(float(text[:-1]) * base ** _POWERS[text[-1].lower()])
@@ -79,9 +79,9 @@ def _json(raw: str, kind: str) -> Value:
     except ValueError:
         if len(raw) > _LONGEST_JSON:
             return raw
-        if kind == "object" or not _SUFFIXED.search(raw):
+        if kind == "object" or not re.search(_SUFFIXED, raw):
             raise
-        json.loads(_SUFFIXED.sub(r"\1", raw))
+        json.loads(re.sub(_SUFFIXED, r"\1", raw))
         return raw
     return found
 
@@ -197,7 +197,7 @@ class _Reader:
         """Whether argparse takes a word for a flag, known or not."""
         if word[:1] != "-" or len(word) == 1:
             return False
-        if " " not in word and (word[1] == "-" or not _NEGATIVE.match(word)):
+        if " " not in word and (word[1] == "-" or not re.match(_NEGATIVE, word)):
             return True
         return bool(_spellings(_name(word)[0]))
 

@@ -14,8 +14,8 @@ from muster.strategies.frameworks.authors import Authors
 from muster.strategies.frameworks.vllm import gpu_shares, model_shapes, serve_arguments, vllm_flags
 from muster.strategies.frameworks.vllm.vllm_servers import Server
 from muster.strategies.launches import topologies
+from muster.strategies.launches.capabilities import Generation
 from muster.strategies.launches.sites import Site
-from muster.strategies.platform.generations import Generation
 from muster.strategies.rules import UNKNOWN, Value, member
 
 __all__ = ["Circumstances", "ServeView"]

@@ -42,7 +42,7 @@ _DIGITS = 9
 _LAST_PORT = 65_535
 PORT = 8000
 """Where `vllm serve` listens without `--port`."""
-_BLANK = re.compile(r"\s")
+_BLANK = r"\s"
 
 
 class Form(Enum):
@@ -151,7 +151,7 @@ def of_launch(launch: Launch, env: Mapping[str, str | None]) -> Server | None:
     seen = {**({} if launch.cleared else env), **launch.env}
     known = {name: value for name, value in seen.items() if name not in launch.assigned}
     if launch.through:  # a shell divides a value at its blanks
-        known = {name: value for name, value in known.items() if value and not _BLANK.search(value)}
+        known = {name: value for name, value in known.items() if value and not re.search(_BLANK, value)}
     return Server(form, launch.rest, _read(launch.rest, known), seen, launch.certain)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.claims import additions
+from muster.strategies.claims import plans
 from muster.strategies.documents import model, names, paths, pods, quantities
 from muster.strategies.documents.findings import Finding, error, note, warning
 from muster.strategies.frameworks.authors import Authors
@@ -38,7 +38,6 @@ from muster.strategies.launches import (
     sites,
     topologies,
 )
-from muster.strategies.plugins import registry
 
 __all__ = ["VLLMStrategy"]
 
@@ -48,10 +47,9 @@ _FEATURES = {
 }
 _MODEL_PATH = "/workspace/model"
 _UPSTREAM = ("vllm-openai", "vllm-cpu")
-_VERSIONED = re.compile(r"v?\d+\.\d")
+_VERSIONED = r"v?\d+\.\d"
 
 
-@registry.strategy
 class VLLMStrategy:
     """Serves `trainer.kubeflow.org/framework: vllm`."""
 
@@ -103,7 +101,7 @@ class VLLMStrategy:
 
     def enforce_claims(self, job: Job, changes: Changes) -> None:
         """Add the claims that were asked for; tensor parallelism above already follows them."""
-        additions.enforce(job, changes, self.framework)
+        plans.enforce(job, changes, self.framework)
 
     def validate(self, job: Job) -> Iterable[Finding]:
         """Check the features, the flags, the model, the probes, and the parallel sizes against the devices."""
@@ -215,7 +213,7 @@ def _is_foreign(job: Job) -> bool:
     owner, name, tag = _image(job)
     if name in {"muster-vllm", "muster-rl"} or (name in {"vllm", "rl"} and owner.endswith("muster-dev")):
         return False
-    if name.startswith(_UPSTREAM) and _VERSIONED.match(tag):
+    if name.startswith(_UPSTREAM) and re.match(_VERSIONED, tag):
         return not tag.removeprefix("v").startswith(vllm_flags.version())
     return job.brings_image
 

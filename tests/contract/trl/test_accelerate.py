@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from muster.strategies.frameworks.trl import parsing
+from muster.strategies.frameworks.trl import flags
 from muster.strategies.launches.accelerate import read_accelerate, read_trl
 
 ADDRESS = "--main_process_ip=head --main_process_port=29501"
@@ -121,7 +121,7 @@ def test_accelerate_starts_what_is_predicted(started, launch, nodes, devices):
 @pytest.mark.parametrize(("launch", "nodes", "devices"), OF_TRL)
 def test_trl_starts_what_is_predicted(started, launch, nodes, devices):
     words = [*launch.split(), *SCRIPT]
-    written = parsing.parse("sft", words).launcher_values
+    written = flags.parse("sft", words).launcher_values
     values = {name: "" if value is True else str(value) for name, value in written.items()}
     predicted = read_trl(values, words, nodes, devices, {})
     happened = world([started[name] for name in names(f"trl {launch}", nodes, devices)])

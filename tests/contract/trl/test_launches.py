@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags
 
 SCRIPT = ["--model_name_or_path", "m", "--dataset_name", "d", "--output_dir", "o", "--use_cpu", "--bf16", "false"]
 MEETING = ["--main_process_ip", "head", "--main_process_port", "29501"]
@@ -171,7 +171,7 @@ def test_an_unknown_flag_ends_the_launcher_and_an_abbreviated_one_is_understood(
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith((*SPANNING, "flags", "single", "abb"))])
 def test_the_script_gets_what_we_say_it_gets(started, name):
     argv = CASES[name]["argv"][1:]
-    launcher_tokens = parsing.parse("sft", argv).launcher_tokens
+    launcher_tokens = flags.parse("sft", argv).launcher_tokens
     kept = [token for index, token in enumerate(argv) if index not in launcher_tokens]
     command = started[name]["command"]
     assert command[-len(kept) :] == kept

@@ -1,4 +1,4 @@
-"""`muster.strategies.frameworks.trl.parsing.parse` and TRL's own parsers, on the same command lines."""
+"""`muster.strategies.frameworks.trl.flags.parse` and TRL's own parsers, on the same command lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from muster.strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags
 
 CASES = 4000
 JUDGED = {"flag", "bool", "str", "int", "int|none", "float", "float|none"}
@@ -95,9 +95,7 @@ def same(ours, theirs):
 
 def test_both_refuse_the_same_command_lines(readings):
     wrong = [
-        (line, real)
-        for line, real in readings
-        if bool(faults_of(parsing.parse(line[0], line[1:]))) != ("error" in real)
+        (line, real) for line, real in readings if bool(faults_of(flags.parse(line[0], line[1:]))) != ("error" in real)
     ]
     assert wrong == []
     assert 500 < sum("error" in real for _, real in readings) < CASES - 500
@@ -106,7 +104,7 @@ def test_both_refuse_the_same_command_lines(readings):
 def test_both_read_the_same_values(readings):
     wrong = []
     for line, real in readings:
-        ours = parsing.parse(line[0], line[1:]).values
+        ours = flags.parse(line[0], line[1:]).values
         theirs = real.get("values", ours)
         if ours.keys() != theirs.keys() or not all(same(ours[name], theirs[name]) for name in ours):
             wrong.append((line, ours, theirs))
@@ -116,7 +114,7 @@ def test_both_read_the_same_values(readings):
 def test_what_the_script_leaves_over_is_what_we_call_foreign(readings):
     wrong = []
     for line, real in readings:
-        parsed = parsing.parse(line[0], line[1:])
+        parsed = flags.parse(line[0], line[1:])
         ours = [token for _, token in sorted([*parsed.unknown, *parsed.launcher, *parsed.positionals])]
         theirs = real.get("extras", ours)
         rest = iter(theirs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.strategies.frameworks.trl import flags, parsing
+from muster.strategies.frameworks.trl import flags
 from tests.frameworks.builders import gpus
 from tests.frameworks.sampled_jobs import URL, applied, errors, grpo, sampled, sampler, serving_in, told
 
@@ -99,7 +99,7 @@ def test_no_command_of_trl_has_its_name():
 
 
 def test_its_flags_are_read_as_its_parser_reads_them():
-    found = parsing.parse("muster_rollouts.train", ("--use_peft", "--lora_r", "8", "--lora-target-modules", "q", "v"))
+    found = flags.parse("muster_rollouts.train", ("--use_peft", "--lora_r", "8", "--lora-target-modules", "q", "v"))
     assert found.values == {"use_peft": True, "lora_r": "8", "lora_target_modules": ["q", "v"]}
     assert not found.unknown
     assert not found.faults

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 
 from muster.audit import log_files, queries, record_schema, verification
-from muster.audit.sink_worker import Retry
 from muster.audit.sinks import RotatingFileSink
 from muster.audit.writer import AuditWriter
+from muster.backoffs import Backoff
 from muster.sessions.runs import audits
 from tests.sessions.gateways import ROOT, Gateway
 
@@ -36,10 +38,11 @@ def audited(tmp_path, place, request):
 
 
 def records(log):
-    """Return all records, after the chain was found to be whole."""
+    """Return the records of what clients did, after the chain was found to be whole."""
     lines = list(log_files.lines(log_files.rotated(log)))
     assert list(verification.verify(lines)) == []
-    return [each.record for each in queries.parsed(lines)]
+    found = [each.record for each in queries.parsed(lines)]
+    return [each for each in found if each["object"]["kind"] != "AuditLog"]
 
 
 def test_what_happened_to_sessions_and_checkpoints_is_in_one_chain_through_a_new_start(audited, hand):
@@ -69,6 +72,19 @@ def test_what_happened_to_sessions_and_checkpoints_is_in_one_chain_through_a_new
     text = audited.log.read_text()
     assert "prompt" not in text
     assert audited.key not in text
+
+
+def test_a_gateway_that_is_killed_says_at_its_next_start_that_records_may_be_missing(tmp_path, hand):
+    with Audited(tmp_path) as gateway:
+        hand(gateway).create()
+        while not gateway.log.exists() or not gateway.log.read_bytes().endswith(b"\n"):
+            os.sched_yield()
+        gateway.kill()
+        gateway.start()
+        hand(gateway).create()
+        gateway.end()
+        (found,) = verification.verify(log_files.lines([gateway.log]))
+    assert (found.kind, found.is_fault) == ("unclean", False)
 
 
 def test_what_people_name_is_written_without_keys_and_at_a_length(tmp_path):
@@ -107,7 +123,7 @@ class Full(RotatingFileSink):
 
 def test_while_the_storage_is_full_events_go_elsewhere_and_the_file_says_how_many_it_lacks(tmp_path):
     file, elsewhere = Full(tmp_path / "audit.log"), RotatingFileSink(tmp_path / "elsewhere.log")
-    log = AuditWriter([file], fallback=elsewhere, retry=Retry(base=600.0, cap=600.0))
+    log = AuditWriter([file], fallback=elsewhere, backoff=partial(Backoff, base=600.0, cap=600.0, least=0.5))
     names = [f"checkpoint_{number}" for number in range(4)]
     for name in names[:3]:
         assert log.submit(audits.record("team-a", name, 0.0, {})), "no request is refused for it"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
@@ -154,7 +156,54 @@ def test_a_link_ends_with_its_file(http, rest, model):
     assert (gone.status_code, gone.json()["detail"]) == (404, "what this link was for has been deleted")
 
 
-def test_a_link_is_good_for_its_file_and_its_hour_and_nothing_else(shared, rest, model):
+def keyed(shared, path, *words):
+    """Return a link that a further key of the tenant asked for, when it ends as was told, and the id of the key."""
+    key = shared.run("keys", "create", "team-a", *words).strip()
+    told = tinker.RestClient(base_url=shared.url, api_key=key).get_external_weights_urls(path).result()
+    return told.urls["weights.npz"], told.expires, key[:12]
+
+
+def fetched(url):
+    return httpx.get(url, timeout=60).status_code
+
+
+def test_a_link_ends_when_its_key_is_revoked(shared, http, model):
+    url, _, id_ = keyed(shared, model.save_weights_external("revoked").result().path)
+    session = model.model_id.split(":")[0]
+    traced = http.get(f"sessions/{session}/trace_export").json()["url"]
+    assert (fetched(url), fetched(traced)) == (200, 200)
+    shared.run("keys", "revoke", id_)
+    ended = httpx.get(url, timeout=60)
+    assert (ended.status_code, "ask for a new one" in ended.json()["detail"]) == (403, True)
+    assert fetched(traced) == 200  # which another key asked for
+
+
+def test_a_link_ends_when_its_key_has_been_rotated_and_the_overlap_is_over(shared, model):
+    url, _, id_ = keyed(shared, model.save_weights_external("rotated").result().path)
+    shared.run("keys", "rotate", id_, "--overlap", "1d")
+    assert fetched(url) == 200
+    shared.run("keys", "rotate", id_, "--overlap", "0s")
+    assert fetched(url) == 403
+
+
+def test_a_link_ends_when_its_key_expires_and_says_so(shared, model):
+    url, expires, id_ = keyed(shared, model.save_weights_external("expired").result().path, "--expires", "5m")
+    assert 200 < expires.timestamp() - time.time() <= 300
+    assert fetched(url) == 200
+    with contextlib.closing(sqlite3.connect(shared.folder / "journal.sqlite")) as journal, journal:
+        journal.execute("UPDATE keys SET expires = ? WHERE id = ?", (time.time(), id_))
+    assert fetched(url) == 403
+
+
+def test_a_link_lives_for_ten_minutes_unless_serve_was_told_otherwise(shared, model):
+    url, expires, _ = keyed(shared, model.save_weights_external("lives").result().path)
+    (token,) = parse_qs(urlsplit(url).query)["token"]
+    told = jwt.decode(token, options={"verify_signature": False})
+    assert told["exp"] - told["iat"] == 600
+    assert 500 < expires.timestamp() - time.time() <= 600
+
+
+def test_a_link_is_good_for_its_file_and_its_time_and_nothing_else(shared, rest, model):
     url = link(rest, model.save_weights_external("eleven").result().path)
     (token,) = parse_qs(urlsplit(url).query)["token"]
     key = (shared.folder / "signing.key").read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 
 import pytest
@@ -135,7 +136,9 @@ async def test_a_claim_that_is_gone_or_made_anew_is_told_nothing_and_the_others_
     assert told_before is None or told_before["holder"] is None
 
 
-async def test_the_socket_belongs_to_whoever_its_folder_does(yard, tmp_path):
-    found = yard.socket.stat()
-    assert stat.S_IMODE(found.st_mode) == 0o600
-    assert found.st_uid == tmp_path.stat().st_uid
+async def test_the_socket_is_for_the_group_of_its_folder(tmp_path):
+    os.chown(tmp_path, -1, 65532)
+    async with Yard(tmp_path) as yard:
+        found = yard.socket.stat()
+    assert stat.S_IMODE(found.st_mode) == 0o660
+    assert (found.st_uid, found.st_gid) == (os.geteuid(), 65532)

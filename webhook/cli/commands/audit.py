@@ -102,7 +102,7 @@ def _verify(args: argparse.Namespace) -> int:
         counted = itertools.count()
         lines_seen = (line for line, _ in zip(lines, counted, strict=False))
         for problem in verification.verify(lines_seen, expected, restarts=args.restarts, name=name):
-            broken += 1
+            broken += problem.is_fault
             print(problems.one_line(problem))
         print(problems.one_line(f"{name}: {problems.plural(next(counted), 'line')} read"), file=sys.stderr)
     problems.warn([f"{problems.plural(broken, 'problem')} found" if broken else "the chain is intact"])

@@ -8,11 +8,11 @@ import datetime
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from muster.audit import anchor_notes, chain, queries
 from muster.audit.anchor_notes import Anchor, Chronicle, Expected, Kept, Noted
 from muster.audit.record_schema import Link
+from muster.strategies.documents import decoding
 from muster.webhook.cli.problems import CommandError
 
 __all__ = ["expected"]
@@ -81,8 +81,8 @@ def _from_file(path: Path) -> tuple[list[Anchor], dict[str, Chronicle]]:
         data = stream.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise CommandError(f"--anchors: {path} is larger than {_LARGEST >> 20} MiB; {_FORM}")
-    document = _json(data)
-    if isinstance(document, dict) and document.get("kind") == "ConfigMap":
+    document = decoding.mapping(_json(data))
+    if document.get("kind") == "ConfigMap":
         return [], _chains(document, str(path))
     lines = enumerate(data.decode("utf-8", "replace").splitlines(), start=1)
     found = [_line(line, f"--anchors: {path}:{number}") for number, line in lines if line.strip()]
@@ -92,30 +92,24 @@ def _from_file(path: Path) -> tuple[list[Anchor], dict[str, Chronicle]]:
 
 
 def _line(line: str, where: str) -> Anchor:
-    record = _json(line.encode()) if line.lstrip().startswith("{") else None
-    if isinstance(record, dict):
+    record = decoding.mapping(_json(line.encode()) if line.lstrip().startswith("{") else None)
+    if record:
         return _anchor(f"{record.get('seq')}:{record.get('hash')}", where)
     return _anchor(line, where)
 
 
-def _json(data: bytes) -> Any:
+def _json(data: bytes) -> object:
     try:
         return chain.parse(data)
     except chain.LineError:
         return None
 
 
-def _from_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
-    from muster.kube import transports  # noqa: PLC0415  # only this option needs a cluster
+def _from_cluster(args: argparse.Namespace) -> Mapping[str, object]:
+    from muster.webhook.cli import cluster_connections  # noqa: PLC0415  # only this option needs a cluster
 
-    try:
+    with cluster_connections.told(f"{args.namespace}/{anchor_notes.NAME}", "--anchors-from-cluster"):
         document = asyncio.run(_fetched(args))
-    except transports.NoClusterError as error:
-        raise CommandError(f"--anchors-from-cluster: {error}") from error
-    except transports.TransportError as error:
-        raise CommandError(
-            f"--anchors-from-cluster: {args.namespace}/{anchor_notes.NAME} cannot be read: {error}"
-        ) from error
     if document is None:
         raise CommandError(
             f"--anchors-from-cluster: there is no ConfigMap {args.namespace}/{anchor_notes.NAME}; Muster makes it with "
@@ -124,18 +118,15 @@ def _from_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
     return document
 
 
-async def _fetched(args: argparse.Namespace) -> Mapping[str, Any] | None:
-    from muster.kube import clients  # noqa: PLC0415  # only this option needs a cluster
-    from muster.webhook.cluster import kinds, writes  # noqa: PLC0415  # only this option needs a cluster
+async def _fetched(args: argparse.Namespace) -> Mapping[str, object] | None:
+    from muster.webhook.cli import cluster_connections  # noqa: PLC0415  # only this option needs a cluster
+    from muster.webhook.cluster import kinds, writes  # noqa: PLC0415  # as above
 
-    sender = await clients.connect(args.kubeconfig, args.context)
-    try:
+    async with cluster_connections.connected(args) as sender:
         return await writes.Writes(sender).get(kinds.CONFIG_MAP, args.namespace, anchor_notes.NAME)
-    finally:
-        await sender.close()
 
 
-def _chains(document: Mapping[str, Any], where: str) -> dict[str, Chronicle]:
+def _chains(document: Mapping[str, object], where: str) -> dict[str, Chronicle]:
     try:
         return anchor_notes.read(document)
     except anchor_notes.NoteError as error:

@@ -66,18 +66,13 @@ async def _serve(shelf: Shelf, args: argparse.Namespace) -> None:
 
 @contextlib.asynccontextmanager
 async def _gate(args: argparse.Namespace) -> AsyncIterator[Gate]:
-    from muster.kube import clients, transports  # noqa: PLC0415  # without --auth cluster there is none
+    from muster.webhook.cli import cluster_connections  # noqa: PLC0415  # without --auth cluster there is none
     from muster.webhook.cluster import callers  # noqa: PLC0415  # without --auth cluster there is none
     from muster.webhook.pages import gates  # noqa: PLC0415 - as above
 
-    try:
-        sender = await clients.connect(args.kubeconfig, args.context)
-    except transports.NoClusterError as error:
-        raise CommandError(f"--auth cluster: {error}") from error
-    try:
-        yield gates.Gate(callers.Callers(sender), gates.reading(args.namespace))
-    finally:
-        await sender.close()
+    with cluster_connections.told(option="--auth cluster"):
+        async with cluster_connections.connected(args) as sender:
+            yield gates.Gate(callers.Callers(sender), gates.reading(args.namespace))
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import datetime
 import sys
 from collections import Counter
@@ -12,11 +11,10 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from muster.kube import clients, transports
 from muster.strategies.frameworks import builtin
 from muster.strategies.platform.profiles import Profile
 from muster.webhook import configs
-from muster.webhook.cli import observed, problems, terminal
+from muster.webhook.cli import cluster_connections, observed, problems, terminal
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.controllers import surveys
 from muster.webhook.controllers.surveys import Holding
@@ -32,12 +30,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         config = configs.load(args.config)
         profiles = config.policy(builtin.load()).profiles
-        kubeconfig = args.kubeconfig or config.cluster.kubeconfig
-        survey = asyncio.run(_survey(kubeconfig, profiles, args.namespace))
-    except (configs.ConfigError, transports.NoClusterError) as error:
+    except configs.ConfigError as error:
         raise CommandError(str(error)) from error
-    except (transports.TransportError, TimeoutError) as error:
-        raise CommandError(f"the cluster cannot be read: {str(error) or 'no answer in time'}") from error
+    survey = cluster_connections.ask(_survey(args, config.cluster.kubeconfig, profiles))
     if args.output == "json":
         offered = {name: to_builtins(each) for name, each in profiles.items()}
         print(jsons.dump({"schema": problems.schema("claims"), "profiles": offered, **to_builtins(survey)}))
@@ -47,12 +42,9 @@ def run(args: argparse.Namespace) -> int:
     return problems.CLEAN
 
 
-async def _survey(kubeconfig: Path | None, profiles: Mapping[str, Profile], namespace: str) -> surveys.Survey:
-    api = await clients.connect(kubeconfig)
-    try:
-        return await surveys.take(api, profiles, namespace)
-    finally:
-        await api.close()
+async def _survey(args: argparse.Namespace, kubeconfig: Path | None, profiles: Mapping[str, Profile]) -> surveys.Survey:
+    async with cluster_connections.connected(args, args.kubeconfig or kubeconfig) as api:
+        return await surveys.take(api, profiles, args.namespace)
 
 
 def _lines(profiles: Mapping[str, Profile], survey: surveys.Survey, now: datetime.datetime) -> Iterator[str]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-from muster.kube import clients, transports
-from muster.webhook.cli import problems
+from muster.webhook.cli import cluster_connections, problems
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.doctor import examination, expected_state
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity
@@ -35,11 +32,9 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     try:
         base = expected_state.read(expected_state.places())
-        found = asyncio.run(_examined(args, options, base))
-    except (expected_state.ExpectationError, transports.NoClusterError) as error:
+    except expected_state.ExpectationError as error:
         raise CommandError(str(error)) from error
-    except transports.TransportError as error:
-        raise CommandError(f"the API server cannot be read: {error}") from error
+    found = cluster_connections.ask(_examined(args, options, base), "the API server")
     verdict = examination.verdict(found)
     if args.output == "json":
         print(jsons.dump(_object(options, verdict, found)))
@@ -51,11 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _examined(args: argparse.Namespace, options: Options, base: expected_state.ExpectedState) -> list[Diagnosis]:
-    sender = await clients.connect(args.kubeconfig, args.context)
-    try:
+    async with cluster_connections.connected(args) as sender:
         return await examination.examine(Installation(sender, options, base))
-    finally:
-        await sender.close()
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -92,7 +84,7 @@ def _summary(options: Options, found: Sequence[Diagnosis]) -> str:
     return f"muster: {options.namespace}/{options.name}: {shown}"
 
 
-def _object(options: Options, verdict: Severity, found: Sequence[Diagnosis]) -> dict[str, Any]:
+def _object(options: Options, verdict: Severity, found: Sequence[Diagnosis]) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "namespace": options.namespace,

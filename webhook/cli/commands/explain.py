@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from muster.audit.record_schema import BOOKKEEPING
+from muster.strategies.documents import decoding
 from muster.webhook.cli import cases, explanations, problems, terminal
 from muster.webhook.cli.cases import Case, Setup
+from muster.webhook.cli.explanations import Explanation
 from muster.webhook.kubeyaml import jsons
 
 __all__ = ["run", "section", "sections", "show"]
@@ -47,8 +48,8 @@ def show(setup: Setup, *, with_jobsets: bool = True, full: bool = False) -> list
     return decided
 
 
-def _explained(decided: Sequence[Case], setup: Setup) -> list[dict[str, Any]]:
-    out: list[dict[str, Any]] = []
+def _explained(decided: Sequence[Case], setup: Setup) -> list[Explanation]:
+    out: list[Explanation] = []
     for case in decided:
         out.append(explanations.explain(case, setup, out[-1] if out else None))
     return out
@@ -65,9 +66,7 @@ def sections(setup: Setup, *, with_jobsets: bool) -> Iterator[Case]:
                 yield following
 
 
-def section(
-    explained: Mapping[str, Any], before: Mapping[str, Any] | None, width: int, *, full: bool = False
-) -> Iterator[str]:
+def section(explained: Explanation, before: Explanation | None, width: int, *, full: bool = False) -> Iterator[str]:
     """Yield the lines of one explanation.
 
     Args:
@@ -95,7 +94,7 @@ def section(
     yield from _hanging(f"{_ENDINGS[ending['kind']]}: {ending['text']}", width, _INDENT)
 
 
-def _title(explained: Mapping[str, Any]) -> str:
+def _title(explained: Explanation) -> str:
     name = f"{explained['object']} in namespace {explained['namespace']}"
     if explained["predicted"]:
         return f"{name}: PREDICTED, what {explained['predicted']} would make of the TrainJob above"
@@ -103,7 +102,7 @@ def _title(explained: Mapping[str, Any]) -> str:
     return f"{explained['file']}:doc {explained['document']}{item} {name}"
 
 
-def _facts(explained: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(explained: Explanation) -> Iterator[tuple[str, str]]:
     runtime, strategy, mode = explained["runtime"], explained["strategy"], explained["mode"]
     yield "runtime", _runtime(runtime)
     yield "framework", explained["framework"] or "none"
@@ -124,7 +123,7 @@ def _facts(explained: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "note", note
 
 
-def _runtime(runtime: Mapping[str, Any] | None) -> str:
+def _runtime(runtime: Explanation | None) -> str:
     if runtime is None:
         return "none"
     if runtime["source"] in ("label", "launch"):
@@ -133,7 +132,7 @@ def _runtime(runtime: Mapping[str, Any] | None) -> str:
     return f"{runtime['kind']}/{runtime['name']} ({runtime['source']}{where})"
 
 
-def _table(changes: Sequence[Mapping[str, Any]], width: int, *, full: bool) -> Iterator[str]:
+def _table(changes: Sequence[Explanation], width: int, *, full: bool) -> Iterator[str]:
     prefix = _common([change["path"] for change in changes])
     if prefix:
         yield from terminal.wrap(problems.clean(f"paths below start with {prefix}"), width)
@@ -157,18 +156,19 @@ def _common(paths: Sequence[str]) -> str:
     return prefix.removesuffix(".") if len(prefix) >= _SHORTEST_PREFIX else ""
 
 
-def _value(change: Mapping[str, Any], member: str, *, full: bool) -> str:
+def _value(change: Explanation, member: str, *, full: bool) -> str:
     if member not in change:
         return "-"
     value = change[member]
     # An entry of env: its name is already in the path.
-    if isinstance(value, dict) and change["path"].endswith(f"[{value.get('name')}]") and len(value) == 2:
-        value = next(part for key, part in value.items() if key != "name")
+    entry = decoding.mapping(value)
+    if len(entry) == 2 and change["path"].endswith(f"[{entry.get('name')}]"):
+        value = next(part for key, part in entry.items() if key != "name")
     text = json.dumps(value, ensure_ascii=False)
     return text if full or len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
-def _finding(each: Mapping[str, Any], file: str) -> str:
+def _finding(each: Explanation, file: str) -> str:
     where = f"{file}:{each['line']}:{each['column']}: " if each["line"] else ""
     value = "" if each["value"] is None else f"{json.dumps(each['value'], ensure_ascii=False)[:_LONGEST_VALUE]}: "
     return f"{where}{each['severity']} {each['field']}: {value}{each['message']} ({each['rule']})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -42,7 +41,7 @@ class _Output(Struct, frozen=True):
         return migrations.text(self.migrated, f"{self.title} ({self.source.origin})")
 
     @property
-    def documents(self) -> Sequence[Any]:
+    def documents(self) -> Sequence[object]:
         """The documents that stand for it."""
         return [] if self.failure else [self.source.document] if self.migrated is None else self.migrated.documents
 
@@ -90,7 +89,7 @@ def _checked(args: argparse.Namespace, outputs: Sequence[_Output]) -> list[Case]
         return [case for found in apart for case in found]
 
 
-def _cases(args: argparse.Namespace, name: str, text: str, made: Sequence[Any]) -> list[Case]:
+def _cases(args: argparse.Namespace, name: str, text: str, made: Sequence[object]) -> list[Case]:
     setup = cases.setup(args, sources.read_text(name, text))
     return [setup.decide(each) for each in setup.sources if cases.is_judged(each) and each.document in made]
 
@@ -110,7 +109,7 @@ def _show(args: argparse.Namespace, outputs: Sequence[_Output], checked: Sequenc
         sys.stdout.write("---\n".join(each.text for each in outputs))
 
 
-def _object(output: _Output, checked: Sequence[Case]) -> dict[str, Any]:
+def _object(output: _Output, checked: Sequence[Case]) -> dict[str, object]:
     origin, notes = output.source.origin, output.migrated.notes if output.migrated else []
     return {
         "file": origin.file,

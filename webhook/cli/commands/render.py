@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import loose
+from muster.strategies.documents import decoding
 from muster.strategies.trainer import predictions
 from muster.webhook import kubeyaml
 from muster.webhook.cli import cases, findings_report, problems, terminal
@@ -24,7 +23,7 @@ _ANNOTATION = "muster.dev/predicted"
 class _Output(Struct, frozen=True):
     """One document of the output; `case` is None for one that is not a job."""
 
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
     case: Case | None
 
 
@@ -56,11 +55,11 @@ def _outputs(setup: Setup, *, with_jobsets: bool) -> Iterator[_Output]:
             yield _Output(_marked(following), following)
 
 
-def _marked(case: Case) -> Mapping[str, Any]:
+def _marked(case: Case) -> Mapping[str, object]:
     """Mark a predicted document as one that is not in a cluster, for readers behind a pipe."""
-    document, metadata = case.document, case.document["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), _ANNOTATION: _trainer(case)}
-    return {**document, "metadata": {**metadata, "annotations": annotations}}
+    metadata = decoding.member(case.document, "metadata")
+    annotations = {**decoding.member(metadata, "annotations"), _ANNOTATION: _trainer(case)}
+    return {**case.document, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _trainer(case: Case) -> str:
@@ -92,9 +91,9 @@ def _patches(outputs: Sequence[_Output]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _patch(case: Case) -> dict[str, Any]:
+def _patch(case: Case) -> dict[str, object]:
     document, origin = case.source.document, case.source.origin
-    name = loose.member(document, "metadata").get("name")
+    name = decoding.member(document, "metadata").get("name")
     patched = case.mutated.verdict == "patched"
     return {
         "schema": problems.schema("patch"),

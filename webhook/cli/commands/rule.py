@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
 from muster.webhook import catalogue
 from muster.webhook.catalogue import Rule
@@ -69,7 +68,7 @@ def _code(text: str) -> Iterator[str]:
     yield from (2 * _INDENT + line for line in text.splitlines())
 
 
-def _object(rule_id: str, rule: Rule) -> dict[str, Any]:
+def _object(rule_id: str, rule: Rule) -> dict[str, object]:
     return {
         "rule": rule_id,
         "reportedAs": list(rule.kinds),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import random
 import shutil
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from muster import backoffs
 from muster.audit import log_files, queries
 from muster.audit.record_schema import Sealed
 from muster.kube import clients, transports
-from muster.webhook import backoffs
-from muster.webhook.cli import job_status, observed, problems, terminal
+from muster.webhook.cli import cluster_connections, job_status, observed, problems, terminal
 from muster.webhook.cli.job_status import Status
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import jsons
@@ -30,17 +29,11 @@ _CAP = 30.0  # seconds between two tries at most
 
 def run(args: argparse.Namespace) -> int:
     """Show the status of one job or of all; see `commandline.json` for the arguments."""
-    try:
-        return asyncio.run(_run(args))
-    except transports.NoClusterError as error:
-        raise CommandError(str(error)) from error
-    except transports.TransportError as error:
-        raise CommandError(f"the cluster cannot be read: {error}") from error
+    return cluster_connections.ask(_run(args))
 
 
 async def _run(args: argparse.Namespace) -> int:
-    sender = await clients.connect(args.kubeconfig, args.context)
-    try:
+    async with cluster_connections.connected(args) as sender:
         namespace = "" if args.all_namespaces else args.namespace or clients.namespace_of(args.kubeconfig, args.context)
         asked = observed.Asked(sender, _audit(args.audit))
         if args.watch:
@@ -50,8 +43,6 @@ async def _run(args: argparse.Namespace) -> int:
             return _nothing(args, namespace)
         _show(args, found)
         return _code(args, found)
-    finally:
-        await sender.close()
 
 
 async def _found(args: argparse.Namespace, asked: observed.Asked, namespace: str) -> list[Status]:
@@ -94,7 +85,7 @@ def _code(args: argparse.Namespace, found: Sequence[Status]) -> int:
 async def _watch(args: argparse.Namespace, asked: observed.Asked, namespace: str) -> int:
     """Show what changes until interrupted; with `--check`, until every job has ended."""
     screen = _Screen(args)
-    backoff = backoffs.Backoff(random.Random(), base=args.every, cap=_CAP)  # noqa: S311  # jitter, no secret
+    backoff = backoffs.Backoff(base=args.every, cap=_CAP)
     while True:
         pause = args.every
         try:

@@ -1,19 +1,38 @@
-"""`muster strategies`: lists the supported frameworks and the packages of their strategies, or begins one."""
+"""`muster strategies`: lists the supported frameworks and the packages of their strategies, or begins one.
+
+A package has a strategy, tests, an image and values of the chart. Each file of `package_templates` has the blanks of
+`string.Template`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from importlib import metadata
+from collections.abc import Mapping
+from importlib import metadata, resources
 from pathlib import Path
+from string import Template
 from typing import TypedDict
 
 from muster.strategies.plugins.registry import Registered
-from muster.webhook.cli import cases, packages, problems, terminal
+from muster.webhook import cli
+from muster.webhook.cli import cases, problems, terminal
 from muster.webhook.cli.problems import CommandError
 from muster.webhook.kubeyaml import jsons
 
-__all__ = ["run"]
+__all__ = ["FILES", "files", "run"]
+
+FILES: Mapping[str, str] = {
+    "readme.part": "README.md",
+    "project.part": "pyproject.toml",
+    "face.part": "$package/__init__.py",
+    "strategy.part": "$package/strategy.py",
+    "tests.part": "tests/test_strategy.py",
+    "image.part": "Dockerfile",
+    "ignored.part": ".dockerignore",
+    "values.part": "values.yaml",
+}
+"""Each template, and the path of the file that it becomes."""
 
 
 class _Entry(TypedDict):
@@ -46,7 +65,7 @@ def _write(args: argparse.Namespace) -> int:
     if served.strategy.framework == framework:
         raise CommandError(f"{framework!r} is served by {served} already; choose the name of another framework")
     folder: Path = args.folder or Path(f"muster-strategy-{framework}")
-    texts = packages.files(framework, _version())
+    texts = files(framework, _version())
     try:
         folder.mkdir(parents=True)
         for path, text in texts.items():
@@ -59,6 +78,25 @@ def _write(args: argparse.Namespace) -> int:
         raise CommandError(f"{folder}: cannot be written: {error.strerror or error}") from error
     problems.warn([f"muster: wrote {folder}; its README.md says how to test and to install it"])
     return problems.CLEAN
+
+
+def files(framework: str, version: str) -> dict[str, str]:
+    """Return the texts of a package by their paths.
+
+    Args:
+        framework: value of the label that selects the strategy: lower-case letters, digits and dashes.
+        version: the version of Muster, for the image that the package is added to.
+    """
+    blanks = {
+        "framework": framework,
+        "distribution": f"muster-strategy-{framework}",
+        "package": f"muster_strategy_{framework.replace('-', '_')}",
+        "strategy": f"{''.join(map(str.capitalize, framework.split('-')))}Strategy",
+        "version": version,
+    }
+    folder = resources.files(cli).joinpath("package_templates")
+    texts = {path: folder.joinpath(name).read_text(encoding="utf-8") for name, path in FILES.items()}
+    return {Template(path).substitute(blanks): Template(text).substitute(blanks) for path, text in texts.items()}
 
 
 def _version() -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from muster.audit.record_schema import BOOKKEEPING
 from muster.strategies.changes.changes import Change
-from muster.strategies.documents import names
+from muster.strategies.documents import decoding, names
 from muster.strategies.documents.paths import Absent
 from muster.webhook import kubeyaml
 from muster.webhook.cli import case_files, cases, ci_formats, findings_report, gathering, problems, terminal
@@ -86,7 +86,7 @@ def _difference(trial: Trial) -> Difference:
     return Difference(name, expected, decided, "expected", "decided")
 
 
-def _object(trial: Trial) -> dict[str, Any]:
+def _object(trial: Trial) -> _Entry:
     comparison = trial.comparison
     return {
         "case": str(trial.folder),
@@ -111,7 +111,8 @@ def _junit(trial: Trial) -> ci_formats.Test:
     return ci_formats.Test(*about)
 
 
-_Entry = Mapping[str, Any]
+_Entry: TypeAlias = Mapping[str, Any]
+"""What was decided, or a part of it, of JSON's types."""
 _PATCH = ("op", "path", "value", "rule")
 _FINDING = ("severity", "rule", "field")
 _MEMORY = f"/metadata/annotations/{names.APPLIED_ANNOTATION.replace('/', '~1')}"
@@ -120,8 +121,8 @@ _MEMORY = f"/metadata/annotations/{names.APPLIED_ANNOTATION.replace('/', '~1')}"
 class Comparison(NamedTuple):
     """Two objects of JSON's types that are equal where a case is as expected."""
 
-    expected: dict[str, Any]
-    decided: dict[str, Any]
+    expected: _Entry
+    decided: _Entry
 
     @property
     def is_equal(self) -> bool:
@@ -129,7 +130,7 @@ class Comparison(NamedTuple):
         return jsons.dump(self.expected) == jsons.dump(self.decided)
 
 
-def shown(case: Case) -> dict[str, Any]:
+def shown(case: Case) -> _Entry:
     """Return what was decided, in the form of expected.yaml and with a few members more."""
     changes = case.mutated.changes if case.mutated.verdict == "patched" else ()
     return {
@@ -151,20 +152,17 @@ def shown(case: Case) -> dict[str, Any]:
     }
 
 
-def compare(expected: Mapping[str, Any] | None, found: Mapping[str, Any]) -> Comparison:
+def compare(expected: _Entry | None, found: _Entry) -> Comparison:
     """Compare an expectation with a result of `decided`; None compares nothing and shows what is worth writing down."""
     if expected is None:
         return Comparison({}, _worth(found))
-    shown: dict[str, Any] = {}
-    for key, value in expected.items():
-        if key == "patch":
-            shown[key] = [entry for _, entry in _worded(value, found[key], _is_operation, _PATCH)]
-        elif key == "findings":
-            entries = _worded(value, found[key], _is_finding, _FINDING)
-            shown[key] = [entry for _, entry in sorted(entries, key=lambda each: each[0])]
-        else:
-            shown[key] = found[key]
-    return Comparison(dict(expected), shown)
+    shown = {key: found[key] for key in expected}
+    if "patch" in expected:
+        shown["patch"] = [entry for _, entry in _worded(expected["patch"], found["patch"], _PATCH)]
+    if "findings" in expected:
+        entries = _worded(expected["findings"], found["findings"], _FINDING)
+        shown["findings"] = [entry for _, entry in sorted(entries, key=lambda each: each[0])]
+    return Comparison(expected, shown)
 
 
 def _decision(case: Case) -> str:
@@ -175,30 +173,25 @@ def _decision(case: Case) -> str:
 
 def _is_memory(change: Change) -> bool:
     """Whether a change writes or gives back nothing but Muster's own annotation."""
-    is_alone = isinstance(change.after, dict) and set(change.after) == {names.APPLIED_ANNOTATION}
+    is_alone = decoding.mapping(change.after).keys() == {names.APPLIED_ANNOTATION}
     return change.rule in BOOKKEEPING or is_alone or change.path == _MEMORY
 
 
-def _worth(found: Mapping[str, Any]) -> dict[str, Any]:
+def _worth(found: _Entry) -> _Entry:
     out = {"decision": found["decision"]}
     if found["decision"] == "patched":
         out["patch"] = [_short(each, _PATCH) for each in found["patch"]]
     return {**out, "findings": [_short(each, _FINDING) for each in found["findings"]]}
 
 
-def _worded(
-    expected: Sequence[_Entry],
-    found: Sequence[_Entry],
-    agrees: Callable[[_Entry, _Entry], bool],
-    keys: tuple[str, ...],
-) -> list[tuple[int, _Entry]]:
+def _worded(expected: Sequence[_Entry], found: Sequence[_Entry], keys: tuple[str, ...]) -> list[tuple[int, _Entry]]:
     """Return what was found, each entry as its expectation words it, with the place of that; the last place for none.
 
     An expectation that says more chooses first.
     """
     chosen: dict[int, int] = {}
     for place in sorted(range(len(expected)), key=lambda each: -len(expected[each])):
-        free = (number for number, each in enumerate(found) if number not in chosen and agrees(expected[place], each))
+        free = (number for number, each in enumerate(found) if number not in chosen and _agrees(expected[place], each))
         number = next(free, None)
         if number is not None:
             chosen[number] = place
@@ -208,26 +201,22 @@ def _worded(
     ]
 
 
-def _short(entry: _Entry, keys: tuple[str, ...]) -> dict[str, Any]:
+def _short(entry: _Entry, keys: tuple[str, ...]) -> _Entry:
     return {key: entry[key] for key in keys if key in entry}
 
 
-def _is_operation(expected: _Entry, found: _Entry) -> bool:
-    return all(
-        value in (found["path"], found["pointer"]) if key == "path" else key in found and _same(value, found[key])
-        for key, value in expected.items()
-    )
-
-
-def _is_finding(expected: _Entry, found: _Entry) -> bool:
-    return all(
-        value in found["message"] if key == "message" else _same(value, found[key]) for key, value in expected.items()
-    )
-
-
-def _same(first: Any, second: Any) -> bool:
-    """Whether two values of JSON's types are equal; `True` is not 1."""
-    return bool(first == second) and jsons.dump(first) == jsons.dump(second)
+def _agrees(expected: _Entry, found: _Entry) -> bool:
+    """Whether a change or a finding is as expected; of a message a part is enough, and a path may be a pointer."""
+    for key, value in expected.items():
+        if key == "message":
+            right = value in found[key]
+        elif key == "path":
+            right = value in (found[key], found["pointer"])
+        else:  # as JSON, for which True is not 1
+            right = key in found and value == found[key] and jsons.dump(value) == jsons.dump(found[key])
+        if not right:
+            return False
+    return True
 
 
 Result = Literal["passed", "failed", "updated", "error"]
@@ -275,7 +264,7 @@ def _run(folder: Path, roots: Sequence[Path], *, update: bool = False) -> Trial:
     return Trial(folder, "failed", comparison, case.failure)
 
 
-def _expected(path: Path, *, may_miss: bool) -> Mapping[str, Any] | None:
+def _expected(path: Path, *, may_miss: bool) -> _Entry | None:
     if not path.exists() and may_miss:
         return None
     if not path.exists():
@@ -327,7 +316,7 @@ def _fault(each: sources.Unreadable) -> Fault:
     return Fault(each.origin.file, each.origin.line, 1, each.message)
 
 
-def _write(path: Path, value: Mapping[str, Any]) -> None:
+def _write(path: Path, value: _Entry) -> None:
     """Write an expectation, behind the comment with which the file begins."""
     head = []
     if path.exists():

@@ -12,31 +12,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
-from muster.strategies.documents import names, overrides
-from muster.webhook.cli.migrations import migration_notes, old_operators
-from muster.webhook.cli.migrations.migration_notes import Migrated, Note, Notes, Unmigrated
+from muster.strategies.documents import decoding, model, names, trainjobs
+from muster.webhook.cli.migrations import old_kinds, old_operators
+from muster.webhook.cli.migrations.migration_notes import Migrated, Note, Notes
+from muster.webhook.cli.migrations.old_kinds import Document, OldRuntime, OldTrainJob, Raw, Unmigrated
 from muster.webhook.cli.migrations.trainjob_writing import text
 
-__all__ = [
-    "SOURCES",
-    "Migrated",
-    "Note",
-    "Unmigrated",
-    "is_old",
-    "migrate",
-    "migrate_job",
-    "migrate_runtime",
-    "numbers",
-    "processes_of",
-    "text",
-]
+__all__ = ["SOURCES", "Migrated", "Note", "Unmigrated", "migrate", "numbers", "text"]
 
 
 _OPERATOR = "kubeflow.org"
 _RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
-SOURCES: Mapping[str, Callable[[Mapping[str, Any], Notes], list[dict[str, Any]]]] = {
+SOURCES: Mapping[str, Callable[[Raw, Notes], list[Document]]] = {
     "PyTorchJob": old_operators.migrate_pytorch,
     "MPIJob": old_operators.migrate_mpi,
     **dict.fromkeys(old_operators.OTHERS, old_operators.migrate_other),
@@ -46,28 +34,28 @@ _VERSIONS = {"MPIJob": ("v1", "v2beta1")}
 _WITHOUT = {"PaddleJob": "Trainer has no policy for PaddlePaddle; write a JobSet, and set the variables PADDLE_* in it"}
 
 
-def numbers(documents: Iterable[Mapping[str, Any]]) -> tuple[dict[str, str | int], frozenset[str]]:
+def numbers(documents: Iterable[Raw]) -> tuple[dict[str, str | int], frozenset[str]]:
     """Return the numbers of processes of older runtimes by their names, and the names that TrainJobs refer to."""
     found: dict[str, str | int] = {}
     referred = set[str]()
     for document in documents:
-        if str(document["apiVersion"]).partition("/")[0] != names.TRAINER_GROUP:
-            continue
-        try:
-            number = processes_of(document) if document["kind"] in _RUNTIMES else None
-            name = migration_notes.string(document, "metadata", "name")
-            if document["kind"] == "TrainJob":
-                referred.add(migration_notes.string(document, "spec", "runtimeRef", "name"))
-        except Unmigrated:
-            continue
-        if number is not None:
-            found[name] = number
+        if str(document["apiVersion"]).partition("/")[0] == names.TRAINER_GROUP:
+            if document["kind"] in _RUNTIMES:
+                runtime = decoding.read(document, OldRuntime)
+                number = _number(runtime)
+                found |= {runtime.metadata.name: number} if number is not None else {}
+            elif document["kind"] == "TrainJob":
+                referred.add(decoding.read(document, OldTrainJob).spec.runtime_ref.name)
     return found, frozenset(referred)
 
 
-def migrate(
-    document: Mapping[str, Any], runtimes: Mapping[str, str | int], referred: frozenset[str]
-) -> Migrated | None:
+def _number(runtime: OldRuntime) -> str | int | None:
+    """Return the number of processes that a runtime of an older Trainer sets for its TrainJobs."""
+    found = runtime.spec.ml_policy.torch.num_proc_per_node
+    return found if found != "auto" else None
+
+
+def migrate(document: Raw, runtimes: Mapping[str, str | int], referred: frozenset[str]) -> Migrated | None:
     """Return what stands for a document; None for one that stays as it is.
 
     Args:
@@ -85,95 +73,75 @@ def migrate(
     if group == _OPERATOR and kind in SOURCES:
         if version not in _VERSIONS.get(kind, ("v1",)):
             raise Unmigrated(f"apiVersion: {version!r} is not a version that can be migrated; use v1, then migrate")
-        migration_notes.section(document, "spec")
+        old_kinds.read(document, old_kinds.OldJob)
         notes.judge(document, kind)
         return Migrated(SOURCES[kind](document, notes), notes.found)
-    if group != names.TRAINER_GROUP or kind not in ("TrainJob", *_RUNTIMES) or not _is_old(document, kind, runtimes):
+    if group != names.TRAINER_GROUP or kind not in ("TrainJob", *_RUNTIMES):
         return None
-    notes.judge(document, "TrainJob" if kind == "TrainJob" else "TrainingRuntime")
-    if kind == "TrainJob":
-        return Migrated(migrate_job(document, notes, runtimes), notes.found)
-    used = migration_notes.string(document, "metadata", "name") in referred
-    return Migrated(migrate_runtime(document, notes, used), notes.found)
+    made = _job(document, notes, runtimes) if kind == "TrainJob" else _runtime(document, notes, referred)
+    return None if made is None else Migrated([made], notes.found)
 
 
-def _is_old(document: Mapping[str, Any], kind: str, runtimes: Mapping[str, str | int]) -> bool:
-    refers = kind == "TrainJob" and migration_notes.string(document, "spec", "runtimeRef", "name") in runtimes
-    without = "numProcPerNode" not in migration_notes.section(document, "spec", "trainer")
-    return is_old(document) or (refers and without)
-
-
-def is_old(document: Mapping[str, Any]) -> bool:
-    """Whether a TrainJob or runtime has a member that Trainer does not know."""
-    spec = migration_notes.section(document, "spec")
-    if document["kind"] != "TrainJob":
-        torch = migration_notes.section(document, "spec", "mlPolicy", "torch")
-        return "numProcPerNode" in torch or "elasticPolicy" in torch
-    number = migration_notes.section(document, "spec", "trainer").get("numProcPerNode")
-    return isinstance(number, str) or not overrides.OLDER.isdisjoint(spec)
-
-
-def migrate_job(document: Mapping[str, Any], notes: Notes, runtimes: Mapping[str, str | int]) -> list[dict[str, Any]]:
-    """Return the TrainJob.
+def _job(document: Raw, notes: Notes, runtimes: Mapping[str, str | int]) -> Document | None:
+    """Return a TrainJob of an older Trainer for that of today; None for one of today.
 
     Args:
         document: the TrainJob.
         notes: for what changed.
         runtimes: the number of processes of each runtime of the input that had one, by its name.
     """
-    made = copy.deepcopy(dict(document))
-    made.pop("status", None)
-    spec = made["spec"]
-    trainer = dict(migration_notes.section(document, "spec", "trainer"))
-    inherited = runtimes.get(migration_notes.string(document, "spec", "runtimeRef", "name"))
-    if isinstance(trainer.get("numProcPerNode"), str) or ("numProcPerNode" not in trainer and inherited is not None):
-        written = trainer.pop("numProcPerNode", inherited)
-        resources = migration_notes.section(trainer, "resourcesPerNode")
-        number = old_operators.processes(written or "auto", resources, "spec.trainer.numProcPerNode", notes)
-        spec["trainer"] = {**trainer, **({} if number is None else {"numProcPerNode": number})}
+    spec = old_kinds.read(document, OldTrainJob).spec
+    number = spec.trainer.num_proc_per_node
+    written = runtimes.get(spec.runtime_ref.name) if number is None else number if isinstance(number, str) else None
+    older = not trainjobs.OLDER.isdisjoint(decoding.member(document, "spec"))
+    if written is None and not older:
+        return None
+    notes.judge(document, "TrainJob")
     _check(spec)
-    if not overrides.OLDER.isdisjoint(spec):
-        patched = overrides.spelled(made, overrides.PATCHES)
-        kept = {each: value for each, value in spec.items() if each not in overrides.OLDER}
-        made["spec"] = {**kept, **(patched if patched[overrides.PATCHES] else {})}
-    return [made]
+    made = copy.deepcopy({member: value for member, value in document.items() if member != "status"})
+    if written is not None:
+        given = {} if spec.trainer.resources_per_node is None else spec.trainer.resources_per_node
+        resources = old_kinds.read(given, model.Resources, "spec.trainer.resourcesPerNode.")
+        processes = old_operators.processes(written, resources, "spec.trainer.numProcPerNode", notes)
+        trainer = {each: value for each, value in made["spec"].get("trainer", {}).items() if each != "numProcPerNode"}
+        made["spec"]["trainer"] = {**trainer, **({} if processes is None else {"numProcPerNode": processes})}
+    if older:
+        old_kinds.read(made["spec"], old_kinds.Patched, "spec.")
+        patched = trainjobs.spelled(made, trainjobs.PATCHES)
+        kept = {each: value for each, value in made["spec"].items() if each not in trainjobs.OLDER}
+        made["spec"] = {**kept, **(patched if patched[trainjobs.PATCHES] else {})}
+    return made
 
 
-def _check(spec: Mapping[str, Any]) -> None:
-    """Raise where a member that changes the pods has another type, or an override is for no replicated job."""
-    for member in overrides.META:
-        migration_notes.section(spec, member)
-    for member in (overrides.PATCHES, *overrides.OVERRIDES):
-        for number, each in enumerate(migration_notes.objects(spec.get(member), f"spec.{member}")):
-            at = f"spec.{member}[{number}].targetJobs"
-            jobs = [migration_notes.string(job, "name") for job in migration_notes.objects(each.get("targetJobs"), at)]
-            if not any(jobs) and member != overrides.PATCHES:
+def _check(spec: old_kinds.OldTrainJobSpec) -> None:
+    """Raise where an override is for no replicated job."""
+    every = {"podSpecOverrides": spec.pod_spec_overrides, "podTemplateOverrides": spec.pod_template_overrides}
+    for member, listed in every.items():
+        for number, each in enumerate(listed):
+            if not any(job.name for job in each.target_jobs):
+                at = f"spec.{member}[{number}].targetJobs"
                 raise Unmigrated(f"{at}: names no replicated job, so the override has no effect; name one")
 
 
-def processes_of(document: Mapping[str, Any]) -> str | int | None:
-    """Return the number of processes that a runtime of an older Trainer sets for its TrainJobs."""
-    found = migration_notes.section(document, "spec", "mlPolicy", "torch").get("numProcPerNode")
-    return found if isinstance(found, (str, int)) and found != "auto" else None
-
-
-def migrate_runtime(document: Mapping[str, Any], notes: Notes, used: bool) -> list[dict[str, Any]]:  # one caller
-    """Return the runtime.
+def _runtime(document: Raw, notes: Notes, referred: frozenset[str]) -> Document | None:
+    """Return a runtime of an older Trainer for that of today; None for one of today.
 
     Args:
         document: a TrainingRuntime or ClusterTrainingRuntime.
         notes: for what changed.
-        used: whether a TrainJob of the input takes the number of processes over.
+        referred: the names of the runtimes whose number of processes a TrainJob of the input takes over.
     """
-    made = copy.deepcopy(dict(document))
-    torch = made["spec"]["mlPolicy"]["torch"]
-    number = processes_of(document)
-    torch.pop("numProcPerNode", None)
+    runtime = old_kinds.read(document, OldRuntime)
+    torch, number = runtime.spec.ml_policy.torch, _number(runtime)
+    if torch == old_kinds.OldTorchPolicy():
+        return None
+    notes.judge(document, "TrainingRuntime")
     member, to = "spec.mlPolicy.torch.numProcPerNode", "spec.mlPolicy.torch"
-    if number is not None and used:
+    if number is not None and runtime.metadata.name in referred:
         notes.changed(member, to, f"{number} is now in the TrainJobs of these files, as spec.trainer.numProcPerNode.")
     elif number is not None:
-        text = f"{number}: Trainer reads it from the TrainJob; write spec.trainer.numProcPerNode there"
-        notes.lost(member, text)
-    torch.pop("elasticPolicy", None)
-    return [made]
+        notes.lost(member, f"{number}: Trainer reads it from the TrainJob; write spec.trainer.numProcPerNode there")
+    made = copy.deepcopy(dict(document))
+    for each in ("numProcPerNode", "elasticPolicy"):
+        made["spec"]["mlPolicy"]["torch"].pop(each, None)
+    return made

@@ -1,8 +1,4 @@
-"""What the conversion of one document says about its members, and how the members of an unchecked document are read.
-
-A wrong type ends the migration of the document.
-
-"""
+"""What the conversion of one document says about its members, by the table `members.toml`."""
 
 from __future__ import annotations
 
@@ -10,31 +6,18 @@ import functools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct, field
 
-__all__ = [
-    "Migrated",
-    "Note",
-    "Notes",
-    "Unmigrated",
-    "integer",
-    "objects",
-    "path",
-    "rows",
-    "section",
-    "string",
-    "typed",
-]
+from muster.strategies.documents import decoding
+from muster.webhook.cli.migrations.old_kinds import Document
 
-_Table: TypeAlias = Mapping[tuple[str, ...], Mapping[str, Any]]
-_EMPTY: tuple[Any, ...] = (None, "", {}, [])
+__all__ = ["Migrated", "Note", "Notes", "Row", "rows"]
+
+_EMPTY: tuple[object, ...] = (None, "", {}, [])
 _UNKNOWN = "muster migrate does not know this member; compare it with the API of its operator"
-
-
-class Unmigrated(Exception):  # noqa: N818  # a document that stays as it is, not a defect of this program
-    """A document that has no TrainJob; the message names the field and what to do."""
 
 
 class Note(Struct, frozen=True):
@@ -56,13 +39,25 @@ class Note(Struct, frozen=True):
 class Migrated(Struct):
     """The documents that stand for one source document, a runtime before its TrainJob."""
 
-    documents: list[dict[str, Any]]
+    documents: list[Document]
     notes: list[Note] = field(default_factory=list)
 
     @property
     def lost(self) -> list[Note]:
         """What has no equivalent."""
         return [each for each in self.notes if each.fate == "lost"]
+
+
+class Row(Struct, frozen=True):
+    """A row of `members.toml`, whose head says what each member means."""
+
+    fate: Literal["moved", "changed", "lost", "written", "code"]
+    to: str = ""
+    text: str = ""
+    cases: Mapping[str, Row] = {}
+
+
+_Table: TypeAlias = Mapping[tuple[str, ...], Row]
 
 
 class Notes:
@@ -79,17 +74,17 @@ class Notes:
         """Note that a member has no equivalent."""
         self._add(Note("lost", member, text))
 
-    def judge(self, document: Mapping[str, Any], kind: str) -> None:
+    def judge(self, document: Mapping[str, object], kind: str) -> None:
         """Note what the table says about each member that the document has."""
         table = rows(kind)
         for member, value in _members(document, (), table):
             row = _row(member, table)
             if row is None:
-                self.lost(path(member), _UNKNOWN)
+                self.lost(".".join(member), _UNKNOWN)
                 continue
-            case = row.get("cases", {}).get(str(value), row)
-            if case["fate"] in ("changed", "lost") and value is not False and value not in _EMPTY:
-                self._add(Note(case["fate"], path(member), case["text"], case.get("to", "")))
+            case = row.cases.get(str(value), row)
+            if case.fate in ("changed", "lost") and value is not False and value not in _EMPTY:
+                self._add(Note(case.fate, ".".join(member), case.text, case.to))
 
     def _add(self, note: Note) -> None:
         if note not in self.found:
@@ -104,76 +99,26 @@ def rows(kind: str) -> _Table:
     replicas = own.pop("replicas", None)
     named = {each.replace("{replicas}", replicas): row for each, row in tables["replicas"].items()} if replicas else {}
     found = {**own, **(tables["policies"] if replicas else {}), **named, **tables["all"]}
-    return {tuple(each.split(".")): row for each, row in found.items()}
-
-
-def path(member: Sequence[str | int]) -> str:
-    """Return `spec.volumes[0].name`."""
-    text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in member)
-    return text.removeprefix(".")
+    return {tuple(each.split(".")): msgspec.convert(row, Row) for each, row in found.items()}
 
 
 def _members(
-    value: Mapping[str, Any], at: tuple[str, ...], table: _Table, *, covered: bool = False
-) -> Iterator[tuple[tuple[str, ...], Any]]:
+    value: Mapping[str, object], at: tuple[str, ...], table: _Table, *, covered: bool = False
+) -> Iterator[tuple[tuple[str, ...], object]]:
     """Yield the members that have a row, and, where nothing above them has one, those that no row speaks for."""
     for name, inner in value.items():
         member = (*at, str(name))
         has_row = _row(member, table) is not None
-        deeper = isinstance(inner, dict) and any(
-            _fits(each[: len(member)], member) for each in table if len(each) > len(member)
-        )
-        if has_row or not (deeper or covered or inner in _EMPTY):
+        below = inner if any(_fits(each[: len(member)], member) for each in table if len(each) > len(member)) else None
+        inside = decoding.mapping(below)
+        if has_row or not (inside or covered or inner in _EMPTY):
             yield member, inner
-        if deeper:
-            yield from _members(inner, member, table, covered=covered or has_row)
+        yield from _members(inside, member, table, covered=covered or has_row)
 
 
-def _row(member: Sequence[str], table: _Table) -> Mapping[str, Any] | None:
+def _row(member: Sequence[str], table: _Table) -> Row | None:
     return next((row for each, row in table.items() if len(each) == len(member) and _fits(each, member)), None)
 
 
 def _fits(pattern: Sequence[str], member: Sequence[str]) -> bool:
     return all(each in ("*", name) for each, name in zip(pattern, member, strict=True))
-
-
-_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a number"}
-
-
-def section(value: Mapping[str, Any], *at: str) -> dict[str, Any]:
-    """Return an object inside of another; {} where there is none."""
-    found: Any = value
-    for depth, name in enumerate(at, 1):
-        found = _typed(found.get(name), dict, at[:depth]) or {}
-    return dict(found)
-
-
-def typed(value: Mapping[str, Any], wanted: type, *at: str) -> Any:
-    """Return a member of a type; None where there is none."""
-    return _typed(section(value, *at[:-1]).get(at[-1]), wanted, at)
-
-
-def string(value: Mapping[str, Any], *at: str) -> str:
-    """Return a text; "" where there is none."""
-    return typed(value, str, *at) or ""
-
-
-def integer(value: Mapping[str, Any], *at: str, default: int) -> int:
-    """Return a number."""
-    found: int | None = typed(value, int, *at)
-    return default if found is None else found
-
-
-def objects(value: Any, at: str) -> list[dict[str, Any]]:
-    """Return a list of objects; [] where there is none."""
-    found = _typed(value, list, (at,)) or []
-    for number, each in enumerate(found):
-        if not isinstance(each, dict):
-            raise Unmigrated(f"{at}[{number}]: must be an object; correct it, then migrate")
-    return list(found)
-
-
-def _typed(value: Any, wanted: type, at: tuple[str, ...]) -> Any:
-    if value is not None and (not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))):
-        raise Unmigrated(f"{path(at)}: must be {_NAMES[wanted]}; correct it, then migrate")
-    return value

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
-from typing import Any
 
 from msgspec import Struct
 
-from muster.strategies.documents import decoding, model, names
+from muster.strategies.documents import model, names
 from muster.strategies.platform import devices
-from muster.webhook.cli.migrations import migration_notes, pod_templates, trainjob_writing
-from muster.webhook.cli.migrations.migration_notes import Notes, Unmigrated
+from muster.webhook.cli.migrations import old_kinds, pod_templates, trainjob_writing
+from muster.webhook.cli.migrations.migration_notes import Notes
+from muster.webhook.cli.migrations.old_kinds import Document, OldJob, Raw, Spec, Unmigrated
 from muster.webhook.cli.migrations.pod_templates import Replica
 
 __all__ = ["OTHERS", "migrate_mpi", "migrate_other", "migrate_pytorch", "processes"]
@@ -26,16 +26,15 @@ __all__ = ["OTHERS", "migrate_mpi", "migrate_other", "migrate_pytorch", "process
 _ROLES = ("Master", "Worker")
 _SET = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 _MODULES = ("torch.distributed.run", "torch.distributed.launch")
-_TEXTS = {"rdzvId": "PET_RDZV_ID", "maxRestarts": "PET_MAX_RESTARTS"}
 _PROCESSES = "a TrainJob takes a number only, and the resources do not tell which; write spec.trainer.numProcPerNode"
 
 
-def migrate_pytorch(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
+def migrate_pytorch(document: Raw, notes: Notes) -> list[Document]:
     """Return the TrainJob of a PyTorchJob, behind its runtime if it needs one of its own."""
-    name = trainjob_writing.metadata(document)["name"]
-    replicas = pod_templates.read(
-        document, "pytorchReplicaSpecs", _ROLES, "pytorch", dict.fromkeys(_ROLES, "OnFailure")
-    )
+    job = old_kinds.read(document, OldJob)
+    name, spec = trainjob_writing.name_of(job), job.spec
+    restarts = dict.fromkeys(_ROLES, "OnFailure")
+    replicas = pod_templates.read(document, "pytorchReplicaSpecs", _ROLES, "pytorch", restarts)
     with_master = replicas[0].role == "Master"
     replica = pod_templates.merge(replicas, notes)
     renamed = [
@@ -43,11 +42,15 @@ def migrate_pytorch(document: Mapping[str, Any], notes: Notes) -> list[dict[str,
         trainjob_writing.addresses(name, "worker", int(with_master)),
     ]
     container = pod_templates.readdress(replica, renamed, notes)
-    count = _processes(document, container, notes)
-    env = [{"name": "PYTHONUNBUFFERED", "value": "1"}]
+    elastic = old_kinds.read(spec.elastic_policy, old_kinds.Elastic, "spec.elasticPolicy.")
+    count = elastic.n_proc_per_node
+    if count is None:
+        count = _processes(spec, container, notes)
+    env = _variables({"PYTHONUNBUFFERED": 1})
     if with_master:
-        env += _coordinator(document, name, replica)
-    env += _elastic(document, name, renamed)
+        env += _coordinator(spec, name, replica)
+    if spec.elastic_policy:
+        env += _elastic(elastic, name, renamed)
     replaced = [each for side in replica.containers for each in pod_templates.set_env(side, env)]
     replaced += pod_templates.drop_env(container, names.RESERVED_ENV)
     if replaced:
@@ -58,65 +61,50 @@ def migrate_pytorch(document: Mapping[str, Any], notes: Notes) -> list[dict[str,
         notes.changed("spec.pytorchReplicaSpecs.Master", "spec.trainer.numNodes", text)
     sides = [str(each.get("name")) for each in replica.containers[1:]]
     inject = {"envInjection": {"targets": [{"jobName": "node", "containerNames": sides}]}} if sides else {}
-    return trainjob_writing.single(
-        document, notes, replica, trainjob_writing.Framework("torch", {"torch": inject}, count)
-    )
+    return trainjob_writing.single(job, notes, replica, trainjob_writing.Framework("torch", {"torch": inject}, count))
 
 
-def _coordinator(document: Mapping[str, Any], name: str, replica: Replica) -> list[dict[str, Any]]:
+def _coordinator(spec: Spec, name: str, replica: Replica) -> list[Document]:
     """Return the variables that a program without torchrun reads; Trainer sets only those of torchrun."""
     if _is_torchrun(replica.main) and not pod_templates.uses(replica.main, _SET):
         return []
-    written = migration_notes.string(document, "spec", "nprocPerNode")
+    written = spec.nproc_per_node
     world = replica.count * (int(written) if written.isdecimal() else 1)  # as the operator counts
-    return [
-        {"name": "MASTER_ADDR", "value": f"{name}-node-0-0.{name}"},
-        {"name": "MASTER_PORT", "value": str(names.DEFAULT_PORT)},
-        {"name": "WORLD_SIZE", "value": str(world)},
-        trainjob_writing.index("RANK"),
-    ]
+    texts = {"MASTER_ADDR": _pods(name, 1)[0], "MASTER_PORT": names.DEFAULT_PORT, "WORLD_SIZE": world}
+    return [*_variables(texts), trainjob_writing.index("RANK")]
 
 
-def _is_torchrun(container: Mapping[str, Any]) -> bool:
-    words = [str(each) for each in (*(container.get("command") or ()), *(container.get("args") or ()))]
+def _is_torchrun(container: Document) -> bool:
+    words = [*container.get("command", ()), *container.get("args", ())]
     if words and PurePosixPath(words[0]).name == "torchrun":
         return True
     return len(words) > 2 and words[1] == "-m" and words[2] in _MODULES
 
 
-def _elastic(document: Mapping[str, Any], name: str, renamed: pod_templates.Renamed) -> list[dict[str, Any]]:
-    at = ("spec", "elasticPolicy")
-    policy = migration_notes.section(document, *at)
-    if not policy:
-        return []
-    host: str = (
-        pod_templates.rename(migration_notes.string(document, *at, "rdzvHost"), renamed) or f"{name}-node-0-0.{name}"
-    )
-    port = migration_notes.integer(document, *at, "rdzvPort", default=names.DEFAULT_PORT)
-    found = {"PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d", "PET_RDZV_ENDPOINT": f"{host}:{port}"}
-    found |= {variable: str(policy[member]) for member, variable in _TEXTS.items() if policy.get(member) is not None}
-    pairs = migration_notes.objects(policy.get("rdzvConf"), "spec.elasticPolicy.rdzvConf")
-    if pairs:
-        found["PET_RDZV_CONF"] = ",".join(f"{each.get('key', '')}={each.get('value', '')}" for each in pairs)
-    if policy.get("standalone"):
-        found["PET_STANDALONE"] = "1"
-    return [{"name": each, "value": value} for each, value in found.items()]
+def _elastic(policy: old_kinds.Elastic, name: str, renamed: pod_templates.Renamed) -> list[Document]:
+    host = pod_templates.rename(policy.rdzv_host, renamed) or _pods(name, 1)[0]
+    port = names.DEFAULT_PORT if policy.rdzv_port is None else policy.rdzv_port
+    texts = {
+        "PET_RDZV_BACKEND": policy.rdzv_backend or "c10d",
+        "PET_RDZV_ENDPOINT": f"{host}:{port}",
+        "PET_RDZV_ID": policy.rdzv_id,
+        "PET_MAX_RESTARTS": policy.max_restarts,
+        "PET_RDZV_CONF": ",".join(f"{each.key}={each.value}" for each in policy.rdzv_conf) or None,
+        "PET_STANDALONE": 1 if policy.standalone else None,
+    }
+    return _variables({variable: value for variable, value in texts.items() if value is not None})
 
 
-def _processes(document: Mapping[str, Any], container: Mapping[str, Any], notes: Notes) -> int | None:
-    old = migration_notes.typed(document, int, "spec", "elasticPolicy", "nProcPerNode")
-    if old is not None:
-        return int(old)
-    written = migration_notes.string(document, "spec", "nprocPerNode")
-    if not written and not _is_torchrun(container):
+def _processes(spec: Spec, container: Document, notes: Notes) -> int | None:
+    if not spec.nproc_per_node and not _is_torchrun(container):
         return None
-    return processes(written or "auto", container.get("resources") or {}, "spec.nprocPerNode", notes)
+    resources = old_kinds.read(container.get("resources", {}), model.Resources)
+    return processes(spec.nproc_per_node or "auto", resources, "spec.nprocPerNode", notes)
 
 
-def processes(written: str | int, resource: Any, member: str, notes: Notes) -> int | None:
+def processes(written: str | int, resources: model.Resources, member: str, notes: Notes) -> int | None:
     """Return what `numProcPerNode` becomes, None for Trainer's default; note where it is another number."""
-    amounts = {each: migration_notes.section(resource, each) for each in ("requests", "limits")}
-    gpus = devices.gpus(decoding.read(amounts, model.Resources))
+    gpus = devices.gpus(resources)
     if str(written).isdecimal():
         return int(written)
     if written == "auto":
@@ -145,25 +133,24 @@ _JOBSET = {
 _NO_GPU = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
 
-def migrate_mpi(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
+def migrate_mpi(document: Raw, notes: Notes) -> list[Document]:
     """Return the runtime and the TrainJob of an MPIJob."""
-    about = trainjob_writing.metadata(document)
-    flavour = migration_notes.string(document, "spec", "mpiImplementation") or "OpenMPI"
-    if flavour != "OpenMPI":
+    job = old_kinds.read(document, OldJob)
+    name, spec = trainjob_writing.name_of(job), job.spec
+    if spec.mpi_implementation not in ("", "OpenMPI"):
         raise Unmigrated(
-            f"spec.mpiImplementation: Trainer accepts {flavour} and then makes no pod; use an image with OpenMPI, "
-            "or keep the MPIJob"
+            f"spec.mpiImplementation: Trainer accepts {spec.mpi_implementation} and then makes no pod; use an image "
+            "with OpenMPI, or keep the MPIJob"
         )
-    is_v1 = document["apiVersion"] == "kubeflow.org/v1"
+    is_v1 = job.api_version == "kubeflow.org/v1"
     launcher, worker = _replicas(document, is_v1=is_v1)
-    as_node = bool(migration_notes.typed(document, bool, "spec", "runLauncherAsWorker"))
-    found = trainjob_writing.policies(document, notes, worker.count + launcher.count)
-    _judge_clean(document, notes, is_v1=is_v1)
+    as_node = spec.run_launcher_as_worker
+    found = trainjob_writing.policies(spec, notes, worker.count + launcher.count)
+    _judge_clean(spec, notes, is_v1=is_v1)
     renamed = [
-        trainjob_writing.addresses(about["name"], "worker", 0),
-        trainjob_writing.addresses(about["name"], "launcher", 0, "launcher"),
+        trainjob_writing.addresses(name, "worker", 0),
+        trainjob_writing.addresses(name, "launcher", 0, "launcher"),
     ]
-    mount = migration_notes.string(document, "spec", "sshAuthMountPath") or _ROOT
     jobs = []
     for replica in (worker, launcher):
         _prepare(pod_templates.readdress(replica, renamed, notes), replica, notes, alone=not as_node)
@@ -171,36 +158,32 @@ def migrate_mpi(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any
         jobs.append(trainjob_writing.job_of(replica, found, notes, is_job=replica is launcher and not is_v1))
     if is_v1:
         notes.lost(f"{_AT}.Launcher", _SSHD)
-    slots = migration_notes.integer(document, "spec", "slotsPerWorker", default=1)
     mpi = {
-        "numProcPerNode": slots,
-        "mpiImplementation": flavour,
-        "sshAuthMountPath": mount,
+        "numProcPerNode": spec.slots_per_worker,
+        "mpiImplementation": "OpenMPI",
+        "sshAuthMountPath": spec.ssh_auth_mount_path or _ROOT,
         "runLauncherAsNode": as_node,
     }
     container = launcher.main
-    trainer = {"numNodes": worker.count + as_node, "numProcPerNode": slots}
+    trainer = {"numNodes": worker.count + as_node, "numProcPerNode": spec.slots_per_worker}
     trainer |= {each: container.pop(each) for each in ("command", "args") if container.get(each)}
     # The launcher gets as many pods as the runtime has nodes, the workers as many as the TrainJob has.
-    made = trainjob_writing.runtime(about, "mpi", {"numNodes": 1, "mpi": mpi}, _replicated(*jobs), found)
+    made = trainjob_writing.runtime(job, "mpi", {"numNodes": 1, "mpi": mpi}, _replicated(*jobs), found)
     made["spec"]["template"]["spec"] = {**_JOBSET, **made["spec"]["template"]["spec"]}
-    reference = {"apiGroup": names.TRAINER_GROUP, "kind": "TrainingRuntime", "name": about["name"]}
-    return [made, trainjob_writing.trainjob(about, {"runtimeRef": reference, "trainer": trainer, **found.spec})]
+    return [made, trainjob_writing.trainjob(job, trainer, found)]
 
 
-def _replicas(document: Mapping[str, Any], *, is_v1: bool) -> tuple[Replica, Replica]:
-    restarts = {"Launcher": "Never" if is_v1 else "OnFailure"}
-    found = {
-        each.role: each
-        for each in pod_templates.read(document, "mpiReplicaSpecs", ("Launcher", "Worker"), "", restarts)
-    }
-    for role in ("Launcher", "Worker"):
+def _replicas(document: Raw, *, is_v1: bool) -> tuple[Replica, Replica]:
+    roles, restarts = ("Launcher", "Worker"), {"Launcher": "Never" if is_v1 else "OnFailure"}
+    every = pod_templates.read(document, "mpiReplicaSpecs", roles, "", restarts)
+    found = {each.role: each for each in every}
+    for role in roles:
         if role not in found:
             raise Unmigrated(f"{_AT}: has no {role} with a pod, and a runtime of Trainer needs one; write replicas: 1")
     return found["Launcher"], found["Worker"]
 
 
-def _replicated(worker: Mapping[str, Any], launcher: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _replicated(worker: Document, launcher: Document) -> list[Document]:
     labels = {"labels": {names.ANCESTOR_LABEL: "trainer"}}
     waits = [{"name": "node", "status": "Ready"}]
     return [
@@ -209,47 +192,40 @@ def _replicated(worker: Mapping[str, Any], launcher: Mapping[str, Any]) -> list[
     ]
 
 
-def _prepare(container: dict[str, Any], replica: Replica, notes: Notes, *, alone: bool) -> None:
+def _prepare(container: Document, replica: Replica, notes: Notes, *, alone: bool) -> None:
     """Write what the operator adds to the main container, and take away what Trainer sets and refuses."""
     if replica.role == "Worker" and not container.get("command") and not container.get("args"):
         container["command"] = ["/usr/sbin/sshd", "-De"]
-    env: list[dict[str, Any]] = [{"name": "K_MPI_JOB_ROLE", "value": replica.role.lower()}]
-    if replica.role == "Launcher" and alone:
-        env += [{"name": each, "value": ""} for each in _NO_GPU]
-    pod_templates.set_env(container, env)
+    hidden = dict.fromkeys(_NO_GPU, "") if replica.role == "Launcher" and alone else {}
+    pod_templates.set_env(container, _variables({"K_MPI_JOB_ROLE": replica.role.lower(), **hidden}))
     written = pod_templates.drop_env(container, names.RESERVED_ENV_OF_MPI)
     if written:
         text = f"Trainer sets {', '.join(written)}; the values of the MPIJob are not kept."
         notes.changed(f"{replica.at}.template.spec.containers[0].env", "spec.trainer", text)
-    if any(_HOSTS in str(each) for each in (container.get("command"), container.get("args"))):
+    if any(_HOSTS in str(container.get(each)) for each in ("command", "args")):
         notes.lost(f"{replica.at}.template.spec.containers[0]", f"Trainer makes no {_HOSTS}; its workers are fixed.")
 
 
 def _let_ssh_read(replica: Replica, notes: Notes) -> None:
     """Let the user of the container read the key, which Trainer mounts for root and the group."""
-    spec = replica.template["spec"]
-    pod, own = (
-        migration_notes.section(spec, "securityContext"),
-        migration_notes.section(replica.main, "securityContext"),
-    )
-    user = own.get("runAsUser", pod.get("runAsUser", 0))
+    spec, at = replica.template["spec"], f"{replica.at}.template.spec.securityContext"
+    pod = spec.get("securityContext", {})
+    user = {**pod, **replica.main.get("securityContext", {})}.get("runAsUser", 0)
     if user == 0:
-        notes.lost(f"{replica.at}.template.spec.securityContext", f"{_KEY}.")
+        notes.lost(at, f"{_KEY}.")
     elif "fsGroup" not in pod:
         spec["securityContext"] = {**pod, "fsGroup": user}
         number = 0 if replica.role == "Worker" else 1
         to = f"runtime: spec.template.spec.replicatedJobs.{number}.template.spec.template.spec.securityContext"
-        notes.changed(
-            f"{replica.at}.template.spec.securityContext", to, "Trainer's ssh key is readable by this group only."
-        )
+        notes.changed(at, to, "Trainer's ssh key is readable by this group only.")
 
 
-def _judge_clean(document: Mapping[str, Any], notes: Notes, *, is_v1: bool) -> None:
+def _judge_clean(spec: Spec, notes: Notes, *, is_v1: bool) -> None:
     """Note what the pods of the workers do after the end; a JobSet that succeeded deletes those that run."""
-    old = migration_notes.string(document, "spec", "cleanPodPolicy")
+    old = spec.clean_pod_policy
     if old == "All":
         notes.lost("spec.cleanPodPolicy", "A JobSet keeps the pods that ended until the TrainJob is deleted.")
-    elif is_v1 and old in ("", "None") and not migration_notes.string(document, "spec", "runPolicy", "cleanPodPolicy"):
+    elif is_v1 and old in ("", "None") and not spec.run_policy.clean_pod_policy:
         text = "The workers went on after the launcher ended; a JobSet that succeeded deletes them."
         notes.changed("spec.cleanPodPolicy", "spec.runtimeRef", text)
 
@@ -275,14 +251,14 @@ class _Kind(Struct, frozen=True):
     container: str
     port: int
     framework: str
-    env: Callable[[str, int, int], list[dict[str, Any]]]
+    env: Callable[[str, int, int], list[Document]]
     is_known: bool = True
 
 
-def migrate_other(document: Mapping[str, Any], notes: Notes) -> list[dict[str, Any]]:
+def migrate_other(document: Raw, notes: Notes) -> list[Document]:
     """Return the runtime and the TrainJob of a job of `KINDS`."""
-    kind = OTHERS[document["kind"]]
-    name = trainjob_writing.metadata(document)["name"]
+    job = old_kinds.read(document, OldJob)
+    kind, name = OTHERS[job.kind], trainjob_writing.name_of(job)
     replicas = pod_templates.read(document, kind.member, kind.roles, kind.container, {})
     if replicas[0].role != kind.roles[0]:
         raise Unmigrated(f"spec.{kind.member}: has no {kind.roles[0]}, which the operator needs; write one")
@@ -292,27 +268,24 @@ def migrate_other(document: Mapping[str, Any], notes: Notes) -> list[dict[str, A
     ]
     replica = pod_templates.merge(replicas, notes)
     container = pod_templates.readdress(replica, renamed, notes)
-    env = kind.env(name, replica.count, _port(container, kind))
+    ports = (each.get("containerPort") for each in container.get("ports", ()) if _is_of_job(each))
+    env = kind.env(name, replica.count, next(ports, kind.port))
     for each in replica.containers if kind.is_known else [container]:
         pod_templates.set_env(each, env)
     _drop_reserved(container, kind, replica, notes)
-    if (len(replicas) > 1 or not kind.is_known) and replica.count > 1 and not _waits(document):
+    waits = job.spec.success_policy == "AllWorkers"
+    if (len(replicas) > 1 or not kind.is_known) and replica.count > 1 and not waits:
         text = f"The job ended with its first {replica.role}; the TrainJob succeeds when all nodes did."
         notes.changed(replica.at, "spec.trainer.numNodes", text)
-    source: Mapping[str, Any] = {kind.framework: {}} if kind.is_known else {}
-    return trainjob_writing.single(document, notes, replica, trainjob_writing.Framework(kind.framework, source))
+    source = {kind.framework: Document()} if kind.is_known else {}
+    return trainjob_writing.single(job, notes, replica, trainjob_writing.Framework(kind.framework, source))
 
 
-def _waits(document: Mapping[str, Any]) -> bool:
-    return migration_notes.string(document, "spec", "successPolicy") == "AllWorkers"
+def _is_of_job(port: Document) -> bool:
+    return str(port.get("name", "")).endswith("job-port")
 
 
-def _port(container: Mapping[str, Any], kind: _Kind) -> int:
-    named = [each for each in container.get("ports") or () if str(each.get("name", "")).endswith("job-port")]
-    return migration_notes.integer(named[0], "containerPort", default=kind.port) if named else kind.port
-
-
-def _drop_reserved(container: dict[str, Any], kind: _Kind, replica: Replica, notes: Notes) -> None:
+def _drop_reserved(container: Document, kind: _Kind, replica: Replica, notes: Notes) -> None:
     dropped = pod_templates.drop_env(container, names.SET_BY.get(kind.framework, frozenset()))
     if dropped:
         text = f"Trainer sets {', '.join(dropped)}, and refuses {'it' if len(dropped) == 1 else 'them'} in a TrainJob."
@@ -323,19 +296,19 @@ def _pods(name: str, count: int, first: int = 0) -> list[str]:
     return [f"{name}-node-0-{number}.{name}" for number in range(first, count)]
 
 
-def _of_jax(name: str, count: int, port: int) -> list[dict[str, Any]]:
+def _of_jax(name: str, count: int, port: int) -> list[Document]:
     texts = {"COORDINATOR_PORT": port, "COORDINATOR_ADDRESS": _pods(name, 1)[0], "NUM_PROCESSES": count}
     return [*_variables({"PYTHONUNBUFFERED": 1, **texts}), trainjob_writing.index("PROCESS_ID")]
 
 
-def _of_xgboost(name: str, count: int, port: int) -> list[dict[str, Any]]:
+def _of_xgboost(name: str, count: int, port: int) -> list[Document]:
     texts = {"PYTHONUNBUFFERED": 1, "MASTER_PORT": port, "MASTER_ADDR": _pods(name, 1)[0], "WORLD_SIZE": count}
     if count > 1:
         texts |= {"WORKER_PORT": port, "WORKER_ADDRS": ",".join(_pods(name, count, 1))}
     return [*_variables(texts), trainjob_writing.index("RANK")]
 
 
-def _of_tensorflow(name: str, count: int, port: int) -> list[dict[str, Any]]:
+def _of_tensorflow(name: str, count: int, port: int) -> list[Document]:
     """Write TF_CONFIG as the operator does, with the index as a variable that Kubernetes fills in."""
     if count == 1:  # then the operator sets nothing
         return []
@@ -345,7 +318,7 @@ def _of_tensorflow(name: str, count: int, port: int) -> list[dict[str, Any]]:
     return [trainjob_writing.index(_RANK), *_variables({"TF_CONFIG": config})]
 
 
-def _variables(values: Mapping[str, object]) -> list[dict[str, Any]]:
+def _variables(values: Mapping[str, object]) -> list[Document]:
     return [{"name": name, "value": str(value)} for name, value in values.items()]
 
 

@@ -6,16 +6,17 @@ wins, what only the other has is added, the larger resources stay, and each diff
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from muster.strategies.documents import quantities
-from muster.webhook.cli.migrations import migration_notes
-from muster.webhook.cli.migrations.migration_notes import Notes, Unmigrated, path
+from muster.strategies.documents import decoding, quantities
+from muster.strategies.documents.model import Quantity
+from muster.webhook.cli.migrations import old_kinds
+from muster.webhook.cli.migrations.migration_notes import Notes
+from muster.webhook.cli.migrations.old_kinds import Document, OldReplica, Raw, Unmigrated
 
 __all__ = ["Renamed", "Replica", "drop_env", "merge", "read", "readdress", "rename", "set_env", "uses"]
 
@@ -37,29 +38,29 @@ class Replica(Struct):
         at: where it is in the document.
         count: number of its pods.
         restart: its restart policy.
-        template: its pod template, a copy.
+        template: its pod template, a copy without null members.
     """
 
     role: str
     at: str
     count: int
     restart: str
-    template: dict[str, Any]
+    template: Document
 
     @property
-    def containers(self) -> list[dict[str, Any]]:
+    def containers(self) -> list[Document]:
         """The containers, the main one first."""
-        found: list[dict[str, Any]] = self.template["spec"]["containers"]
+        found: list[Document] = self.template["spec"]["containers"]
         return found
 
     @property
-    def main(self) -> dict[str, Any]:
+    def main(self) -> Document:
         """The main container."""
         return self.containers[0]
 
 
 def read(
-    document: Mapping[str, Any], member: str, roles: Sequence[str], container: str, restarts: Mapping[str, str]
+    document: Raw, member: str, roles: Sequence[str], container: str, restarts: Mapping[str, str]
 ) -> list[Replica]:
     """Return the replicas of a job, in the order of the roles; those without pods are left out.
 
@@ -75,55 +76,48 @@ def read(
     """
     named = {role.lower(): role for role in roles}
     found = []
-    for name in migration_notes.section(document, "spec", member):
-        at = ("spec", member, name)
-        role = named.get(name.lower())
+    replicas = decoding.member(document, "spec", member)
+    for name, raw in replicas.items():
+        at, role = f"spec.{member}.{name}", named.get(name.lower())
         if role is None:
             raise Unmigrated(
-                f"{path(at)}: a TrainJob has one kind of node, and no role {name}; write a JobSet with one replicated "
-                f"job for each of {', '.join(migration_notes.section(document, 'spec', member))}"
+                f"{at}: a TrainJob has one kind of node, and no role {name}; write a JobSet with one replicated "
+                f"job for each of {', '.join(replicas)}"
             )
-        count = migration_notes.integer(document, *at, "replicas", default=1)
-        template = copy.deepcopy(migration_notes.section(document, *at, "template"))
-        about = migration_notes.section(template, "metadata")  # written by Go, it has a creationTimestamp of null
-        about = {each: value for each, value in about.items() if value}
-        template = {**({"metadata": about} if about else {}), "spec": template.get("spec")}
-        _put_main_first(template, path((*at, "template")), container)
-        template["spec"].pop("restartPolicy", None)
-        if count > 0:
-            policy = migration_notes.string(document, *at, "restartPolicy") or restarts.get(role, "Never")
-            found.append(Replica(role, path(at), count, policy, template))
+        replica = old_kinds.read(raw, OldReplica, f"{at}.")
+        template = _with_main(decoding.member(raw, "template"), f"{at}.template", container)
+        if replica.replicas > 0:
+            policy = replica.restart_policy or restarts.get(role, "Never")
+            found.append(Replica(role, at, replica.replicas, policy, template))
     if not found:
         raise Unmigrated(f"spec.{member}: has no replica with a pod; write {' or '.join(roles)}")
     return sorted(found, key=lambda each: list(roles).index(each.role))
 
 
-def _put_main_first(template: dict[str, Any], at: str, wanted: str) -> None:
-    spec = migration_notes.section(template, "spec")
-    containers = migration_notes.objects(spec.get("containers"), f"{at}.spec.containers")
+def _with_main(written: Raw, at: str, wanted: str) -> Document:
+    """Return a copy of a pod template whose first container is the main one, called `node`."""
+    template: Document = _whole(written)
+    about = {each: value for each, value in template.get("metadata", {}).items() if value}
+    spec = template.get("spec", {})
+    containers = spec.get("containers", [])
     found = next((each for each in containers if each.get("name") == wanted or not wanted), None)
     if found is None:
         missing = f"no container has the name {wanted}, which the operator looks for" if containers else "is empty"
         raise Unmigrated(f"{at}.spec.containers: {missing}; correct it, then migrate")
-    _check(spec, f"{at}.spec")
     found["name"] = "node"
-    template["spec"] = {**spec, "containers": [found, *(each for each in containers if each is not found)]}
-    (
-        migration_notes.section(template, "metadata", "labels"),
-        migration_notes.section(template, "metadata", "annotations"),
-    )
+    spec = {**spec, "containers": [found, *(each for each in containers if each is not found)]}
+    spec.pop("restartPolicy", None)
+    return {**({"metadata": about} if about else {}), "spec": spec}
 
 
-def _check(value: Mapping[str, Any], at: str) -> None:
-    """Raise where a part of a pod that is looked at has another type than in Kubernetes."""
-    for member in ("command", "args"):
-        migration_notes.typed(value, list, member)
-    for member in ("requests", "limits"):
-        migration_notes.section(value, "resources", member)
-    for member, key in _KEYS.items():
-        for number, each in enumerate(migration_notes.objects(value.get(member), f"{at}.{member}")):
-            migration_notes.typed(each, int if key == "containerPort" else str, key)
-            _check(each, f"{at}.{member}[{number}]")
+def _whole(value: Any) -> Any:
+    """Return a copy without null members, as Go writes them for what is missing."""
+    match value:
+        case dict():
+            return {name: _whole(each) for name, each in value.items() if each is not None}
+        case list():
+            return [_whole(each) for each in value]
+    return value
 
 
 def merge(replicas: Sequence[Replica], notes: Notes) -> Replica:
@@ -146,7 +140,7 @@ class _Merging:
     def __init__(self, first: str, other: str, notes: Notes) -> None:
         self._first, self._other, self._notes = first, other, notes
 
-    def objects(self, first: Mapping[str, Any], other: Mapping[str, Any], at: str) -> dict[str, Any]:
+    def objects(self, first: Document, other: Document, at: str) -> Document:
         merged = dict(first)
         for name in dict.fromkeys((*first, *other)):
             mine, theirs, where = first.get(name), other.get(name), f"{at}.{name}"
@@ -154,31 +148,31 @@ class _Merging:
                 continue
             if at.endswith((".requests", ".limits")):
                 merged[name] = self._larger(mine, theirs, where)
-            elif name in _PROGRAM:
-                self._lost(where)
-            elif name not in first or mine in ([], {}, None):
-                merged[name] = theirs
-                self._added(where, self._other)
-            elif name not in other:
-                self._added(where, self._first)
-            elif isinstance(mine, dict) and isinstance(theirs, dict):
-                merged[name] = self.objects(mine, theirs, where)
-            elif isinstance(mine, list) and isinstance(theirs, list) and name in _KEYS:
-                merged[name] = self._lists(mine, theirs, where, _KEYS[name])
-            else:
-                self._lost(where)
+                continue
+            match mine, theirs:
+                case _ if name in _PROGRAM:
+                    self._lost(where)
+                case _, None:
+                    self._added(where, self._first)
+                case _ if mine in (None, [], {}):
+                    merged[name] = theirs
+                    self._added(where, self._other)
+                case dict(), dict():
+                    merged[name] = self.objects(mine, theirs, where)
+                case list(), list() if name in _KEYS:
+                    merged[name] = self._lists(mine, theirs, where, _KEYS[name])
+                case _:
+                    self._lost(where)
         return merged
 
-    def _lists(self, first: list[Any], other: list[Any], at: str, key: str) -> list[Any]:
-        theirs = {each.get(key): each for each in other if isinstance(each, dict)}
+    def _lists(self, first: list[Document], other: list[Document], at: str, key: str) -> list[Document]:
+        theirs = {each.get(key): each for each in other}
         merged = []
         for number, each in enumerate(first):
-            name = each.get(key) if isinstance(each, dict) else None
-            match = theirs.pop(name, None)
-            where = f"{at}[{number}]"
+            match, where = theirs.pop(each.get(key), None), f"{at}[{number}]"
             if match is None:
                 self._added(where, self._first)
-            merged.append(self.objects(each, match, where) if match is not None else each)
+            merged.append(each if match is None else self.objects(each, match, where))
         for each in theirs.values():
             self._added(f"{at} ({key} {each.get(key)})", self._other)
         return [*merged, *theirs.values()]
@@ -189,10 +183,10 @@ class _Merging:
     def _added(self, at: str, role: str) -> None:
         self._notes.changed(at, "spec.runtimeRef", f"Only the {role} had it; all nodes have it now.")
 
-    def _larger(self, mine: Any, theirs: Any, at: str) -> Any:
+    def _larger(self, mine: Quantity | None, theirs: Quantity | None, at: str) -> Quantity:
         try:
             larger = max((each for each in (mine, theirs) if each is not None), key=quantities.exact)
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise Unmigrated(f"{at}: is not a quantity; correct it, then migrate") from error
         text = (
             f"The {self._first} had {mine or 'none'} and the {self._other} {theirs or 'none'}; all nodes have {larger}."
@@ -201,21 +195,21 @@ class _Merging:
         return larger
 
 
-def rename(value: Any, names: Renamed) -> Any:
-    """Return a text, or all texts of a list, with the addresses of old pods replaced."""
-    if isinstance(value, list):
-        return [rename(each, names) for each in value]
-    for pattern, name in names if isinstance(value, str) else ():
-        value = pattern.sub(name, value)
-    return value
+def rename(text: str, names: Renamed) -> str:
+    """Return a text with the addresses of old pods replaced."""
+    for pattern, name in names:
+        text = pattern.sub(name, text)
+    return text
 
 
-def readdress(replica: Replica, names: Renamed, notes: Notes) -> dict[str, Any]:
+def readdress(replica: Replica, names: Renamed, notes: Notes) -> Document:
     """Replace the addresses of old pods in what the containers are told, and return the main container."""
-    before = copy.deepcopy(replica.template)
-    for each in (*replica.containers, *(replica.template["spec"].get("initContainers") or ())):
-        each.update({member: rename(each[member], names) for member in ("command", "args") if member in each})
-        for entry in each.get("env") or ():
+    before = _whole(replica.template)
+    for each in (*replica.containers, *replica.template["spec"].get("initContainers", ())):
+        each.update(
+            {part: [rename(word, names) for word in each[part]] for part in ("command", "args") if part in each}
+        )
+        for entry in each.get("env", ()):
             entry.update({"value": rename(entry["value"], names)} if "value" in entry else {})
     if replica.template != before:
         text = "Addresses of old pods became those of the TrainJob's pods."
@@ -223,32 +217,36 @@ def readdress(replica: Replica, names: Renamed, notes: Notes) -> dict[str, Any]:
     return replica.main
 
 
-def set_env(container: dict[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[str]:
+def set_env(container: Document, entries: Sequence[Document]) -> list[str]:
     """Add variables to a container, and return those that replaced an entry, as the operators' entries did."""
     new = {each["name"] for each in entries}
-    present = container.get("env") or []
+    present = container.get("env", [])
     if entries:
         container["env"] = [*(each for each in present if each.get("name") not in new), *map(dict, entries)]
     return [each["name"] for each in present if each.get("name") in new]
 
 
-def drop_env(container: dict[str, Any], reserved: Collection[str]) -> list[str]:
+def drop_env(container: Document, reserved: Collection[str]) -> list[str]:
     """Take variables away that Trainer sets, and refuses in a TrainJob; return the names of those that were there."""
-    dropped = [each["name"] for each in container.get("env") or () if each.get("name") in reserved]
+    present = container.get("env", [])
+    dropped = [each["name"] for each in present if each.get("name") in reserved]
     if dropped:
-        container["env"] = [each for each in container["env"] if each.get("name") not in reserved]
+        container["env"] = [each for each in present if each.get("name") not in reserved]
     return dropped
 
 
-def uses(container: Mapping[str, Any], names: Sequence[str]) -> bool:
+def uses(container: Document, names: Sequence[str]) -> bool:
     """Whether the command or the variables of a container refer to one of these variables."""
     pattern = re.compile(rf"\$[({{]?({'|'.join(names)})\b")
     return any(pattern.search(text) for text in _texts([container.get(each) for each in ("command", "args", "env")]))
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (list, dict)):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+def _texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for each in value:
+                yield from _texts(each)
+        case dict():
+            yield from _texts(list(value.values()))

@@ -11,33 +11,32 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field
 
-from muster.strategies.documents import names, overrides
+from muster.strategies.documents import names, trainjobs
 from muster.webhook import kubeyaml
 from muster.webhook.cli import problems
-from muster.webhook.cli.migrations import migration_notes
-from muster.webhook.cli.migrations.migration_notes import Migrated, Note, Notes, Unmigrated
+from muster.webhook.cli.migrations import old_kinds
+from muster.webhook.cli.migrations.migration_notes import Migrated, Note, Notes
+from muster.webhook.cli.migrations.old_kinds import Document, OldJob, SchedulingPolicy, Spec, Unmigrated
 from muster.webhook.cli.migrations.pod_templates import Replica
 
 __all__ = [
-    "TRAINER",
     "Framework",
     "Policies",
     "addresses",
     "index",
     "job_of",
-    "metadata",
+    "name_of",
     "policies",
     "runtime",
     "single",
     "text",
+    "trainjob",
 ]
 
-TRAINER = f"{names.TRAINER_GROUP}/v1alpha1"
 _SHIPPED = "torch-distributed"
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # What a patch of Trainer may have: PodSpecPatch and ContainerPatch in pkg/apis/trainer/v1alpha1/trainjob_types.go.
@@ -55,9 +54,9 @@ _PERMANENT = range(1, 128)  # exit codes after which ExitCode gives up (training
 class Policies(Struct):
     """What `runPolicy` says, for the TrainJob and for its runtime."""
 
-    spec: dict[str, Any] = field(default_factory=dict)
+    spec: Document = field(default_factory=dict)
     backoff: int | None = None
-    gang: dict[str, Any] = field(default_factory=dict)
+    gang: Document = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     priority: str = ""
 
@@ -72,45 +71,45 @@ class Framework(Struct, frozen=True):
     """
 
     label: str
-    source: Mapping[str, Any]
+    source: Document
     processes: int | None = None
 
 
-def policies(document: Mapping[str, Any], notes: Notes, size: int) -> Policies:
-    """Read `spec.runPolicy` of a job with a number of pods."""
-    at = ("spec", "runPolicy")
-    found = Policies(backoff=migration_notes.typed(document, int, *at, "backoffLimit"))
-    for member in ("suspend", "activeDeadlineSeconds", "managedBy"):
-        value = migration_notes.section(document, *at).get(member)
-        if value is not None and value not in _OPERATORS:
-            found.spec[member] = value
-    gang = (*at, "schedulingPolicy")
-    queue = migration_notes.string(document, *gang, "queue")
-    wait = migration_notes.typed(document, int, *gang, "scheduleTimeoutSeconds")
-    least = migration_notes.typed(document, int, *gang, "minAvailable")
-    if least is not None and least != size:
-        text = f"Trainer starts a gang when all of its {size} pods fit, and not when {least} do."
-        notes.lost("spec.runPolicy.schedulingPolicy.minAvailable", text)
-    found.priority = migration_notes.string(document, *gang, "priorityClass")
-    if queue:
-        found.gang, found.annotations = {"volcano": {}}, {"scheduling.volcano.sh/queue-name": queue}
-    elif migration_notes.section(document, *gang):
+def policies(spec: Spec, notes: Notes, size: int) -> Policies:
+    """Return what `spec.runPolicy` of a job with a number of pods says."""
+    policy, at = spec.run_policy, "spec.runPolicy.schedulingPolicy"
+    gang = old_kinds.read(policy.scheduling_policy, SchedulingPolicy, f"{at}.")
+    found = Policies(backoff=policy.backoff_limit, priority=gang.priority_class)
+    said: Document = {"suspend": policy.suspend, "activeDeadlineSeconds": policy.active_deadline_seconds}
+    said |= {"managedBy": policy.managed_by}
+    found.spec = {member: value for member, value in said.items() if value is not None and value not in _OPERATORS}
+    if gang.min_available is not None and gang.min_available != size:
+        text = f"Trainer starts a gang when all of its {size} pods fit, and not when {gang.min_available} do."
+        notes.lost(f"{at}.minAvailable", text)
+    wait = gang.schedule_timeout_seconds
+    if gang.queue:
+        found.gang, found.annotations = {"volcano": {}}, {"scheduling.volcano.sh/queue-name": gang.queue}
+    elif policy.scheduling_policy:
         found.gang = {"coscheduling": {"scheduleTimeoutSeconds": wait} if wait is not None else {}}
     return found
 
 
-def metadata(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of the TrainJob.
+def name_of(job: OldJob) -> str:
+    """Return the name of a job.
 
     Raises:
         Unmigrated: it has no name, on which the addresses of its pods depend.
     """
-    if not migration_notes.string(document, "metadata", "name"):
+    if not job.metadata.name:
         raise Unmigrated("metadata.name: the addresses of the pods depend on it; write a name")
-    found = {each: document["metadata"].get(each) for each in ("name", "namespace", "labels", "annotations")}
-    if found["annotations"]:
-        annotations = migration_notes.section(document, "metadata", "annotations")
-        found["annotations"] = {each: value for each, value in annotations.items() if each != _APPLIED}
+    return job.metadata.name
+
+
+def _metadata(job: OldJob) -> Document:
+    """Return the metadata of the TrainJob."""
+    about = job.metadata
+    annotations = {each: value for each, value in about.annotations.items() if each != _APPLIED}
+    found = {"name": about.name, "namespace": about.namespace, "labels": about.labels, "annotations": annotations}
     return {each: value for each, value in found.items() if value}
 
 
@@ -123,12 +122,12 @@ def addresses(
     return pattern, lambda found: f"{name}-{job}-0-{int(found[1] or 0) + offset}.{name}"
 
 
-def index(name: str) -> dict[str, Any]:
+def index(name: str) -> Document:
     """Return a variable with the rank of the pod."""
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": names.COMPLETION_INDEX_FIELD}}}
 
 
-def job_of(replica: Replica, found: Policies, notes: Notes, *, is_job: bool = False) -> dict[str, Any]:
+def job_of(replica: Replica, found: Policies, notes: Notes, *, is_job: bool = False) -> Document:
     """Return the spec of the Job of a replica: its pods, its retries and what ends it.
 
     Args:
@@ -137,7 +136,7 @@ def job_of(replica: Replica, found: Policies, notes: Notes, *, is_job: bool = Fa
         notes: for what changed.
         is_job: whether the old operator made a Job for it too, so that retries mean the same.
     """
-    spec: dict[str, Any] = {"template": {each: dict(value) for each, value in replica.template.items()}}
+    spec: Document = {"template": {each: dict(value) for each, value in replica.template.items()}}
     pod = spec["template"]["spec"]
     if found.priority:
         pod.setdefault("priorityClassName", found.priority)
@@ -154,58 +153,60 @@ def job_of(replica: Replica, found: Policies, notes: Notes, *, is_job: bool = Fa
     return {"backoffLimit": backoff, **spec} if backoff is not None else spec
 
 
-def runtime(
-    about: Mapping[str, Any],
-    framework: str,
-    policy: Mapping[str, Any],
-    jobs: Sequence[Mapping[str, Any]],
-    found: Policies,
-) -> dict[str, Any]:
+def runtime(owner: OldJob, framework: str, policy: Document, jobs: Sequence[Document], found: Policies) -> Document:
     """Return a runtime of the job's own, which has its name and namespace."""
-    where = {each: about[each] for each in ("name", "namespace") if each in about}
-    template: dict[str, Any] = {"spec": {"replicatedJobs": list(jobs)}}
+    where = {each: value for each, value in _metadata(owner).items() if each in ("name", "namespace")}
+    template: Document = {"spec": {"replicatedJobs": list(jobs)}}
     if found.annotations:
         template = {"metadata": {"annotations": found.annotations}, **template}
-    spec = {"mlPolicy": dict(policy), **({"podGroupPolicy": found.gang} if found.gang else {}), "template": template}
-    labels = {names.FRAMEWORK_LABEL: framework}
-    return {"apiVersion": TRAINER, "kind": "TrainingRuntime", "metadata": {**where, "labels": labels}, "spec": spec}
+    spec = {"mlPolicy": policy, **({"podGroupPolicy": found.gang} if found.gang else {}), "template": template}
+    about = {**where, "labels": {names.FRAMEWORK_LABEL: framework}}
+    return {"apiVersion": names.TRAINER_API_VERSION, "kind": "TrainingRuntime", "metadata": about, "spec": spec}
 
 
-def single(document: Mapping[str, Any], notes: Notes, replica: Replica, framework: Framework) -> list[dict[str, Any]]:
+def single(owner: OldJob, notes: Notes, replica: Replica, framework: Framework) -> list[Document]:
     """Return the TrainJob of a job whose nodes all run one pod, behind its runtime if it needs one of its own."""
-    found, about = policies(document, notes, replica.count), metadata(document)
+    found = policies(owner.spec, notes, replica.count)
     job = job_of(replica, found, notes)
     container = replica.main
-    trainer: dict[str, Any] = {"numNodes": replica.count}
+    trainer: Document = {"numNodes": replica.count}
     if framework.processes is not None:
         trainer["numProcPerNode"] = framework.processes
     trainer |= {to: container[member] for member, to in _TRAINER.items() if container.get(member)}
-    spec: dict[str, Any] = {"runtimeRef": {"name": _SHIPPED}, "trainer": trainer}
-    made: list[dict[str, Any]] = []
     patch = _patch(job, framework.label, found)
-    if patch is None:
-        trainer.pop("image", None)
-        inside = {each: value for each, value in container.items() if each == "image" or each not in _TRAINER}
-        job["template"]["spec"]["containers"] = [inside, *replica.containers[1:]]
-        about_job = {"labels": {names.ANCESTOR_LABEL: "trainer"}}
-        replicated = {"name": "node", "template": {"metadata": about_job, "spec": job}}
-        policy = {"numNodes": replica.count, **framework.source}
-        made.append(runtime(about, framework.label, policy, [replicated], found))
-        spec["runtimeRef"] = {"apiGroup": names.TRAINER_GROUP, "kind": "TrainingRuntime", "name": about["name"]}
-    elif patch:
-        spec[overrides.PATCHES] = [overrides.of_pods({"node": patch})]
-    return [*made, trainjob(about, {**spec, **found.spec})]
+    if patch is not None:
+        return [
+            trainjob(owner, trainer, found, {trainjobs.PATCHES: [trainjobs.of_pods({"node": patch})]} if patch else {})
+        ]
+    trainer.pop("image", None)
+    inside = {each: value for each, value in container.items() if each == "image" or each not in _TRAINER}
+    job["template"]["spec"]["containers"] = [inside, *replica.containers[1:]]
+    about_job = {"labels": {names.ANCESTOR_LABEL: "trainer"}}
+    replicated = {"name": "node", "template": {"metadata": about_job, "spec": job}}
+    policy = {"numNodes": replica.count, **framework.source}
+    return [runtime(owner, framework.label, policy, [replicated], found), trainjob(owner, trainer, found)]
 
 
-def trainjob(about: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a TrainJob."""
-    return {"apiVersion": TRAINER, "kind": "TrainJob", "metadata": dict(about), "spec": dict(spec)}
+def trainjob(owner: OldJob, trainer: Document, found: Policies, patched: Document | None = None) -> Document:
+    """Return a TrainJob.
+
+    Args:
+        owner: the job that it stands for.
+        trainer: its `spec.trainer`.
+        found: what `runPolicy` says.
+        patched: its patches of the shipped runtime; None for a job that has a runtime of its own.
+    """
+    reference: Document = {"name": _SHIPPED}
+    if patched is None:
+        reference = {"apiGroup": names.TRAINER_GROUP, "kind": "TrainingRuntime", "name": owner.metadata.name}
+    spec = {"runtimeRef": reference, "trainer": trainer, **({} if patched is None else patched), **found.spec}
+    return {"apiVersion": names.TRAINER_API_VERSION, "kind": "TrainJob", "metadata": _metadata(owner), "spec": spec}
 
 
-def _patch(job: Mapping[str, Any], framework: str, found: Policies) -> dict[str, Any] | None:
+def _patch(job: Document, framework: str, found: Policies) -> Document | None:
     """Return the pod template as a patch of the shipped runtime, None where a patch cannot say all of it."""
     template = job["template"]
-    spec, about = dict(template["spec"]), template.get("metadata") or {}
+    spec, about = dict(template["spec"]), template.get("metadata", {})
     containers = spec.pop("containers")
     container = {
         each: value
@@ -228,7 +229,7 @@ def _patch(job: Mapping[str, Any], framework: str, found: Policies) -> dict[str,
     return {**({"metadata": about} if about else {}), **({"spec": inner} if inner else {})}
 
 
-def _implied(member: str, container: Mapping[str, Any]) -> bool:
+def _implied(member: str, container: Document) -> bool:
     """Whether a member says what holds without it: the pull policy of the tag, the port of the operator."""
     value = container[member]
     if member == "imagePullPolicy":
@@ -264,7 +265,7 @@ def text(migrated: Migrated, title: str) -> str:
     return "".join(head) + "---\n".join(bodies)
 
 
-def _place(note: Note, documents: list[dict[str, Any]], job: Mapping[str, Any]) -> tuple[int, tuple[str | int, ...]]:
+def _place(note: Note, documents: Sequence[Document], job: Document) -> tuple[int, tuple[str | int, ...]]:
     """Return the document of a note and the path of its comment; its reference where there is no runtime."""
     last = len(documents) - 1
     if not note.to.startswith(_RUNTIME):

@@ -7,7 +7,9 @@ name may be files for two environments, so that jobs are compared with each othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+
+from msgspec import Struct
 
 from muster.strategies.changes.changes import Changes
 from muster.strategies.checks import volume_checks
@@ -16,96 +18,106 @@ from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job, Kind
 from muster.strategies.launches import program_kinds
 from muster.webhook.admission.decisions import Decision
-from muster.webhook.cli.related import (
-    capacity,
-    collisions,
-    inlined,
-    missing_references,
-    pod_networks,
+from muster.webhook.cli.related import capacity, collisions, inlined, missing_references, pod_networks
+from muster.webhook.cli.related.related_documents import (
+    ClusterQueue,
+    ComputeDomain,
+    ConfigMap,
+    Inputs,
+    NetworkPolicy,
+    PersistentVolumeClaim,
+    ResourceQuota,
+    Secret,
+    Service,
 )
-from muster.webhook.cli.related.related_documents import Inputs, member, name_of
 from muster.webhook.cluster import readers
+from muster.webhook.cluster.readers import Document
 from muster.webhook.kubeyaml.sources import Source
 
-__all__ = ["Inputs", "check", "inlined", "settled"]
+__all__ = ["Inputs", "PersistentVolumeClaim", "Told", "job_of", "look"]
 
 _SEVERAL = 2
 
 
-def check(source: Source, decision: Decision, cluster: readers.ClusterReader, inputs: Inputs) -> Iterator[Finding]:
-    """Report what the other documents say about a job; nothing about one that was read alone.
+class Told(Struct, frozen=True):
+    """What the other documents of the input tell about a job.
+
+    Attributes:
+        findings: what is found with them.
+        settled: rules and fields of what is open only without them.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    settled: frozenset[tuple[str, str]] = frozenset()
+
+
+def look(
+    source: Source,
+    decisions: tuple[Decision, Decision],
+    cluster: readers.ClusterReader,
+    inputs: Inputs,
+    decide: inlined.Decide,
+) -> Told:
+    """Find out what the other documents say about a job; nothing about one that was read alone.
 
     Args:
         source: the job as it was written.
-        decision: of its mutation; the shape of its document has been checked.
-        cluster: what the decision read.
+        decisions: of its mutation, and of the validation of the mutated job.
+        cluster: what the decisions read.
         inputs: all documents of the input.
+        decide: returns all findings about another document in the place of the job.
     """
-    request, governor = decision.request, decision.governor
+    mutated, validated = decisions
+    if any(each.rule == "core/shape" for each in mutated.findings):
+        return Told()
+    request, governor = mutated.request, mutated.governor
+    stored, found = job_of(mutated, mutated.document), list[Finding]()
+    settled = set[tuple[str, str]]()
     known = request.kind == "JobSet" or governor.runtime is not None
-    if len(inputs.sources) < _SEVERAL or not known or any(each.rule == "core/shape" for each in decision.findings):
-        return
+    if known and mutated.verdict != "skipped" and governor.owner is None:
+        if len(inputs.sources) >= _SEVERAL:
+            found += _check(stored, source, cluster, inputs)
+        with_texts, only_without = inlined.check(job_of(mutated, source.document), source, mutated, inputs, decide)
+        found += with_texts
+        settled |= only_without
+    said = (*mutated.findings, *validated.findings)
+    if inputs.has(request.namespace, Service, ComputeDomain) and not any(each.rule == "core/shape" for each in said):
+        domains = inputs.of_kind(ComputeDomain, request.namespace)
+        made = {each.value.channel.resource_claim_template.name for each in domains}
+        settled |= {(each.rule, each.field) for each in said if each.rule == _UNKNOWN and each.value in made}
+        settled |= pod_networks.settled(stored, inputs)
+    return Told(tuple(found), frozenset(settled))
+
+
+_UNKNOWN = "claims/unknown-object"
+"""The rule about a missing template, which the driver makes for a ComputeDomain of the input."""
+
+
+def job_of(decision: Decision, document: Document) -> Job:
+    """Return a document in the place of the job of a decision, with what governs that."""
+    request, runtime = decision.request, decision.governor.runtime
     kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
-    job = Job(kind, Changes(decision.document), request.namespace, governor.runtime, identify=program_kinds.identify)
+    return Job(kind, Changes(document), request.namespace, runtime, identify=program_kinds.identify)
+
+
+def _check(job: Job, source: Source, cluster: readers.ClusterReader, inputs: Inputs) -> Iterator[Finding]:
     yield from collisions.check(job, source, inputs, cluster)
     yield from capacity.gangs(job, inputs)
     yield from pod_networks.addressed(job, source, inputs)
     yield from pod_networks.shared_ports(job, source, inputs)
-    if inputs.has(request.namespace, "PersistentVolumeClaim"):
-        yield from volume_checks.named(job, templates.list_templates(job), _modes(inputs, request.namespace))
-    if inputs.has(request.namespace, "ConfigMap", "Secret", "PersistentVolumeClaim"):
+    if inputs.has(job.namespace, PersistentVolumeClaim):
+        replicated = templates.list_templates(job)
+        claims = (volume.persistent_volume_claim for template in replicated for volume in template.pod.volumes)
+        given = (inputs.named(PersistentVolumeClaim, job.namespace, each.claim_name) for each in claims if each)
+        modes = {found[-1].name: found[-1].value.access_modes for found in given if found}
+        yield from volume_checks.named(job, replicated, modes)
+    if inputs.has(job.namespace, ConfigMap, Secret, PersistentVolumeClaim):
         yield from missing_references.check(job, inputs)
-    if inputs.has(request.namespace, "Service"):
+    if inputs.has(job.namespace, Service):
         yield from pod_networks.targets(job, inputs)
-    if inputs.has(request.namespace, "ResourceQuota"):
+    if inputs.has(job.namespace, ResourceQuota):
         yield from capacity.quotas(job, inputs)
-    if inputs.has(request.namespace, "NetworkPolicy"):
+    if inputs.has(job.namespace, NetworkPolicy):
         yield from pod_networks.policies(job, inputs)
-    if inputs.has("", "ClusterQueue"):
+    if inputs.has("", ClusterQueue):
         yield from capacity.queues(job, inputs)
-
-
-def settled(mutated: Decision, validated: Decision, inputs: Inputs) -> frozenset[tuple[str, str]]:
-    """Return the rules and fields of findings about a job that other documents of the input answer.
-
-    Args:
-        mutated: the decision of the mutation.
-        validated: that of the validation of the mutated job.
-        inputs: all documents of the input.
-    """
-    request, found = mutated.request, [*mutated.findings, *validated.findings]
-    if not inputs.has(request.namespace, "Service", "ComputeDomain") or any(
-        each.rule == "core/shape" for each in found
-    ):
-        return frozenset()
-    kind: Kind = "JobSet" if request.kind == "JobSet" else "TrainJob"
-    job = Job(
-        kind, Changes(mutated.document), request.namespace, mutated.governor.runtime, identify=program_kinds.identify
-    )
-    made = frozenset((each.rule, each.field) for each in _made_by_controllers(job, inputs, found))
-    return pod_networks.settled(job, inputs) | made
-
-
-def _modes(inputs: Inputs, namespace: str) -> Mapping[str, list[str]]:
-    """Return the access modes of the claims of volumes; the service cannot read them in a cluster."""
-    modes: dict[str, list[str]] | None = inputs.memory.get(("modes", namespace))
-    if modes is None:
-        modes = inputs.memory["modes", namespace] = {}
-        for each in inputs.of_kind("PersistentVolumeClaim", namespace):
-            written = member(each.document, "spec").get("accessModes")
-            if isinstance(written, list):
-                modes[name_of(each.document)] = [mode for mode in written if isinstance(mode, str)]
-    return modes
-
-
-def _made_by_controllers(job: Job, inputs: Inputs, found: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield those findings about missing templates that a controller makes for a document of the input."""
-    for finding in found:
-        if finding.rule == "claims/unknown-object" and finding.value in _made(inputs, job.namespace):
-            yield finding
-
-
-def _made(inputs: Inputs, namespace: str) -> frozenset[str]:
-    """Return the names of the templates that NVIDIA's DRA driver makes, for its ComputeDomains."""
-    channels = (member(each.document, "spec", "channel") for each in inputs.of_kind("ComputeDomain", namespace))
-    return frozenset(str(member(each, "resourceClaimTemplate").get("name")) for each in channels)

@@ -9,17 +9,18 @@ it is); kubernetes `pkg/kubelet/envvars/envvars.go` (variables of Services).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+
+from msgspec import Struct
 
 from muster.strategies.checks import volume_checks
-from muster.strategies.documents import trainjobs
+from muster.strategies.documents import decoding, model, trainjobs
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
 from muster.strategies.launches import launches, readings
 from muster.webhook.cli.related import held_containers
-from muster.webhook.cli.related.related_documents import Inputs, items, member, name_of
+from muster.webhook.cli.related.related_documents import Inputs, Service
 from muster.webhook.cluster import readers
 from muster.webhook.kubeyaml.sources import Source
 
@@ -33,6 +34,7 @@ _PORTS = {"vllm": "VLLM_PORT", "mlflow": "MLFLOW_PORT", "jupyter": "JUPYTER_PORT
 
 vllm `envs.py` get_vllm_port; mlflow 3 `cli.py` server; jupyter_server 2 `serverapp.py` port_env.
 """
+_Job = model.TrainJob | model.JobSet
 
 
 def check(job: Job, source: Source, inputs: Inputs, cluster: readers.ClusterReader) -> Iterator[Finding]:
@@ -49,39 +51,46 @@ def check(job: Job, source: Source, inputs: Inputs, cluster: readers.ClusterRead
         yield twin
     else:
         yield from _subdomain(job, source, inputs, cluster)
-    if inputs.has(job.namespace, "Service"):
+    if inputs.has(job.namespace, Service):
         yield from _links(job, inputs)
 
 
 def _twin(job: Job, source: Source, inputs: Inputs) -> Finding | None:
     """Report another job of the name in the same file."""
-    for other in _near(inputs, job.kind, job, source):
+    kind = model.TrainJob if job.kind == "TrainJob" else model.JobSet
+    for other in _near(inputs, kind, job, source):
         if other.origin == source.origin:
             break
-        changed = _changed(other.document, source.document)
+        changed = _changed(other, source)
         if changed:
             message = (
                 f"{other.origin} is a {job.kind} of this name too, so this one is an update of it, and {changed} "
                 "cannot be changed; give it a name of its own"
             )
             return error("metadata.name", job.name, message, rule="core/same-name")
-    for other in _near(inputs, "JobSet", job, source) if job.kind == "TrainJob" else ():
-        if not _is_owned(other.document):
+    for other in _near(inputs, model.JobSet, job, source) if job.kind == "TrainJob" else ():
+        if not _is_owned(other):
             message = f"Trainer makes a JobSet of this name, and {other.origin} is another one; rename one of them"
             return error("metadata.name", job.name, message, rule="core/same-name")
     return None
 
 
-def _near(inputs: Inputs, kind: str, job: Job, source: Source) -> Iterator[Source]:
+def _near(inputs: Inputs, kind: type[_Job], job: Job, source: Source) -> Iterator[Source]:
     """Yield the documents of a kind that have the name and the namespace of a job, and stand in its file."""
-    for each in inputs.named(kind, job.namespace, job.name):
-        if each.origin.file == source.origin.file and inputs.namespace_of(each.document) == job.namespace:
-            yield each
+    for each in inputs.named(kind, job.namespace, job.name or ""):
+        if each.origin.file == source.origin.file and inputs.namespace_of(each.source) == job.namespace:
+            yield each.source
 
 
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+class _Whole(Struct, frozen=True):
+    """A job whose members are compared, and not read."""
+
+    spec: model.Anything = {}
+
+
+def _changed(before: Source, after: Source) -> str:
     """Return the first member that an update may not change, and this one does; "" where there is none."""
-    old, new = member(before, "spec"), member(after, "spec")
+    old, new = (decoding.read(each.document, _Whole).spec for each in (before, after))
     return next(
         (f"spec.{each}" for each in {**old, **new} if each not in _MUTABLE and old.get(each) != new.get(each)), ""
     )
@@ -89,13 +98,16 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 def _subdomain(job: Job, source: Source, inputs: Inputs, cluster: readers.ClusterReader) -> Iterator[Finding]:
     """Report a Service that JobSet would take for its own: one of the input, or that of another job."""
-    name, field = _subdomain_of(job.kind, job.document, job.runtime.document if job.runtime else {})
+    name = _service_name(job.jobset.network, job.name or "")
     replicated = templates.list_templates(job)
-    if not name or _is_owned(source.document) or sum(volume_checks.count(job, each) for each in replicated) <= 1:
+    if not name or _is_owned(source) or sum(volume_checks.count(job, each) for each in replicated) <= 1:
         return
-    value = trainjobs.runtime_ref(job.document)[1] if field == "spec.runtimeRef.name" else name
-    for service in inputs.named("Service", job.namespace, name):
-        why = _unfit(service.document, job, replicated)
+    field, value = "metadata.name", name
+    if job.jobset.network.subdomain:
+        field = "spec.network.subdomain" if job.kind == "JobSet" else "spec.runtimeRef.name"
+        value = name if job.trainjob is None else job.trainjob.spec.runtime_ref.name
+    for service in inputs.named(Service, job.namespace, name):
+        why = _unfit(service.value, job, replicated)
         if why:
             message = (
                 f"JobSet takes the Service {name} of {service.origin} for the names of its pods, and it {why}, so the "
@@ -113,49 +125,41 @@ def _subdomain(job: Job, source: Source, inputs: Inputs, cluster: readers.Cluste
 
 def _subdomains(inputs: Inputs, cluster: readers.ClusterReader) -> Mapping[tuple[str, str, str], Source]:
     """Return the first job of each file that makes a Service, by file, namespace and name of the Service."""
-    kept: dict[tuple[str, str, str], Source] | None = inputs.memory.get("subdomains")
-    if kept is None:
-        kept = inputs.memory["subdomains"] = {}
+    if inputs.services is None:
+        kept: dict[tuple[str, str, str], Source] = {}
         for source in inputs.sources:
-            if source.kind in ("TrainJob", "JobSet") and not _is_owned(source.document):
-                namespace = inputs.namespace_of(source.document)
-                name, _ = _subdomain_of(source.kind, source.document, _runtime(source, namespace, cluster))
+            if source.kind in ("TrainJob", "JobSet") and not _is_owned(source):
+                namespace = inputs.namespace_of(source)
+                name = _service_name(_network(source, namespace, cluster), source.metadata.name)
                 kept.setdefault((source.origin.file, namespace, name), source)
-    return kept
+        inputs.services = kept
+    return inputs.services
 
 
-def _subdomain_of(kind: str, document: Mapping[str, Any], runtime: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name of the Service that JobSet makes for a job, "" for none, and the field that says so."""
-    inside = ("spec",) if kind == "JobSet" else ("spec", "template", "spec")
-    network = member(document if kind == "JobSet" else runtime, *inside, "network")
-    if network.get("enableDNSHostnames") is False:
-        return "", ""
-    written = network.get("subdomain")
-    if isinstance(written, str) and written:
-        return written, "spec.network.subdomain" if kind == "JobSet" else "spec.runtimeRef.name"
-    return name_of(document), "metadata.name"
+def _service_name(network: model.Network, job: str) -> str:
+    """Return the name of the Service that JobSet makes for a job, "" for none."""
+    return "" if network.enable_dns_hostnames is False else network.subdomain or job
 
 
-def _runtime(source: Source, namespace: str, cluster: readers.ClusterReader) -> Mapping[str, Any]:
-    if source.kind != "TrainJob" or not isinstance(member(source.document, "spec").get("runtimeRef"), dict):
-        return {}
+def _network(source: Source, namespace: str, cluster: readers.ClusterReader) -> model.Network:
+    if source.kind == "JobSet":
+        return decoding.read(source.document, model.JobSet).spec.network
     kind, name = trainjobs.runtime_ref(source.document)
-    if kind not in trainjobs.RUNTIME_KINDS or not isinstance(name, str):
-        return {}
-    return cluster.get(readers.Ref(kind, namespace if kind == "TrainingRuntime" else "", name)) or {}
+    known = kind in trainjobs.RUNTIME_KINDS and name
+    found = cluster.get(readers.Ref(kind, namespace if kind == "TrainingRuntime" else "", name)) if known else None
+    return model.Network() if found is None else decoding.read(found, model.Runtime).spec.template.spec.network
 
 
-def _is_owned(document: Mapping[str, Any]) -> bool:
+def _is_owned(source: Source) -> bool:
     """Whether a JobSet is one that Trainer made."""
-    return any(each.get("kind") == "TrainJob" for each in items(member(document, "metadata"), "ownerReferences"))
+    return any(each.kind == "TrainJob" for each in source.metadata.owner_references)
 
 
-def _unfit(service: Mapping[str, Any], job: Job, replicated: Sequence[Template]) -> str:
+def _unfit(service: Service, job: Job, replicated: Sequence[Template]) -> str:
     """Return why the names of a job's pods do not resolve by a Service, as a clause; "" where they may."""
-    spec = member(service, "spec")
-    if spec.get("clusterIP") != "None":
+    selector = service.selector
+    if service.cluster_ip != "None":
         return "is not headless (clusterIP: None)"
-    selector = member(spec, "selector")
     if not selector:
         return "selects no pods"
     own = {key: value for key, value in selector.items() if key == _JOBSET_NAME or not key.startswith(_OF_CONTROLLERS)}
@@ -169,15 +173,13 @@ def _unfit(service: Mapping[str, Any], job: Job, replicated: Sequence[Template])
 def _links(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report a Service whose variable the program of a container reads as a number."""
     for held in held_containers.containers(job):
-        variable = (
-            "" if held.template.raw_spec.get("enableServiceLinks") is False else _PORTS.get(_program(held.command), "")
-        )
-        if not variable or any(each.get("name") == variable for each in held.env):
+        variable = _PORTS.get(_program(held.command), "") if held.template.pod.enable_service_links is not False else ""
+        if not variable or any(each.name == variable for each in held.env):
             continue
         name = variable.removesuffix("_PORT").lower()
-        for service in inputs.named("Service", job.namespace, name):
-            spec = member(service.document, "spec")
-            if spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
+        for service in inputs.named(Service, job.namespace, name):
+            spec = service.value
+            if spec.cluster_ip != "None" and spec.type != "ExternalName":
                 message = (
                     f"the Service {name} of {service.origin} makes the variable {variable}=tcp://..., which this "
                     "program reads as a number; write enableServiceLinks: false into the pod, or rename the Service"
@@ -187,6 +189,5 @@ def _links(job: Job, inputs: Inputs) -> Iterator[Finding]:
 
 def _program(words: Sequence[str]) -> str:
     """Return the last program that a command line starts."""
-    reading = readings.read(words) if words else None
-    launch = reading.visible if reading is not None else None
+    launch = readings.read(words).visible if words else None
     return launches.program(launch.head[0]) if launch is not None and launch.head else ""

@@ -12,13 +12,13 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from muster.strategies.documents import decoding, paths
 from muster.strategies.documents.findings import Finding, beginning, error, warning
 from muster.strategies.frameworks.flag_tables import FlagSpec
+from muster.strategies.frameworks.trl import flags as of_trl
 from muster.strategies.frameworks.trl import flags as trl_flags
 from muster.strategies.frameworks.trl import invocations
-from muster.strategies.frameworks.trl import parsing as of_trl
 from muster.strategies.frameworks.trl.invocations import Form, Invocation
 from muster.strategies.frameworks.vllm import vllm_servers
 from muster.strategies.launches import launches, readings, spawns
@@ -54,7 +54,7 @@ def apply(held: Held, words: Sequence[str], inputs: Inputs) -> tuple[Sequence[st
         if step is None or not step[0]:
             break
         words = step[0]
-        told.append(f"{step[1].path} of {step[1].where}")
+        told.append(str(step[1]))
     return (words, " and ".join(told)) if told else ((), "")
 
 
@@ -90,18 +90,16 @@ def _written(launch: Launch, flag: str, name: str, text: str) -> Sequence[str] |
         except (ValueError, RecursionError):
             return None
     if launch.launcher is Launcher.TUNE:
-        items = list(_items(launch, read(text) or {}))
+        items = list(_items(launch, read(text)))
         return [flag, name, *items] if items else None
     return _flags(launch, text)
 
 
-def _items(launch: Launch, found: Mapping[str, Any]) -> Iterator[str]:
+def _items(launch: Launch, found: Mapping[str, object]) -> Iterator[str]:
     """Yield what a config of torchtune says of the items on which a recipe may stop, and the command line does not."""
     given = {word.lstrip("~").partition("=")[0] for word in launch.rest}
     for key in _JUDGED:
-        value: Any = found
-        for part in key.split("."):
-            value = value.get(part, found) if isinstance(value, dict) else found
+        value = paths.lookup(found, tuple(key.split(".")))
         if key not in given and type(value) in (str, int, float, bool):
             yield f"{key}={value}"
 
@@ -142,13 +140,13 @@ def faults(held: Held, words: Sequence[str], inputs: Inputs, written: str) -> It
         script = invocations.within(launch) if _FLAG in launch.rest[:-1] else None
         name = launch.rest[launch.rest.index(_FLAG) + 1] if script else ""
         seen = None if name in launch.written else _find(held, name, words, inputs)
-        text, where = (seen.text, _told(seen)) if seen else (launch.written.get(name), name)
+        text, where = (seen.text, str(seen)) if seen else (launch.written.get(name), name)
         if script is None or not text:
             continue
         strict = launches.STRICT.format(script.module)
         sure = launch.certain and not held.job.brings_image
         stops = script.form in (Form.TRL, Form.TORCHRUN_TRL) or any(strict in word for word in words)
-        for key, value in (read(text) or {}).items():
+        for key, value in read(text).items():
             known = _argument(script, key) is not None or key == "env"
             if known and key in _LISTED and isinstance(value, str):
                 cure = f"write [{beginning(value, _SHOWN)}]"
@@ -195,10 +193,6 @@ _LISTED = frozenset({"reward_funcs"})
 """Lists that no configuration of TRL makes of a text, as it does of `loss_type` or `lora_target_modules`."""
 
 
-def _told(seen: Seen) -> str:
-    return f"{seen.path} of {seen.where}"
-
-
 def _find(held: Held, name: str, words: Sequence[str], inputs: Inputs) -> Seen | None:
     """Return a file that a launch names, also from the folder into which its shell has gone."""
     if not name or "$" in name:
@@ -235,8 +229,6 @@ def _replaced(words: Sequence[str], flag: str, name: str, new: Sequence[str]) ->
 def _flags(launch: Launch, text: str) -> Sequence[str] | None:
     """Return the settings of a file as flags, but for those that the command line has; None where it is not read."""
     found = read(text)
-    if found is None:
-        return None
     if vllm_servers.starts(launch):
         server = vllm_servers.of_launch(launch, {})
         taken = {*server.parsed.values, *server.parsed.off} if server is not None else set()
@@ -250,20 +242,19 @@ def _flags(launch: Launch, text: str) -> Sequence[str] | None:
     return [word for key, spec in left.items() for word in _of_trl(spec, found[key])]
 
 
-def read(text: str | None) -> Mapping[str, Any] | None:
-    """Return the members of a file of settings, YAML or JSON; None where it cannot be read."""
+def read(text: str | None) -> Mapping[str, object]:
+    """Return the members of a file of settings, YAML or JSON; none where it cannot be read."""
     try:
-        found = kubeyaml.load(text or "", most=_MOST)
+        return decoding.mapping(kubeyaml.load(text or "", most=_MOST))
     except kubeyaml.YamlError:
-        return None
-    return found if isinstance(found, dict) else None
+        return {}
 
 
 def _dashed(key: str) -> str:
     return key.lstrip("-").replace("_", "-")
 
 
-def _of_vllm(key: str, value: Any) -> Iterator[str]:
+def _of_vllm(key: str, value: object) -> Iterator[str]:
     if value is False:
         yield f"--no-{key}"
     elif value is True:
@@ -273,7 +264,7 @@ def _of_vllm(key: str, value: Any) -> Iterator[str]:
         yield from _words(value)
 
 
-def _of_trl(spec: FlagSpec, value: Any) -> Iterator[str]:
+def _of_trl(spec: FlagSpec, value: object) -> Iterator[str]:
     """Return a setting as a flag; none for one that no text can be, or that is off."""
     if value is None or value == [] or spec.kind.startswith("dict") or (spec.nargs == 0 and value is False):
         return
@@ -281,8 +272,11 @@ def _of_trl(spec: FlagSpec, value: Any) -> Iterator[str]:
     yield from _words(value) if spec.nargs != 0 else ()
 
 
-def _words(value: Any) -> Iterator[str]:
-    if isinstance(value, list):
-        yield from map(str, value)
-    else:
-        yield json.dumps(value) if isinstance(value, dict) else str(value)
+def _words(value: object) -> Iterator[str]:
+    match value:
+        case list():
+            yield from map(str, value)
+        case dict():
+            yield json.dumps(value)
+        case _:
+            yield str(value)

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from muster.strategies.documents import names
+from muster.strategies.documents import model, names, trainjobs
 from muster.strategies.documents.findings import Finding
 from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template
-from muster.webhook.cli.related.related_documents import Inputs, items, member
+from muster.webhook.cli.related.related_documents import ConfigMap, Inputs, Payload, Secret
 
-__all__ = ["Held", "Payload", "Seen", "containers", "find", "parts", "payload", "values", "volumes"]
-
-
-_MEMBERS = ("initContainers", "containers")
+__all__ = ["Held", "Part", "Seen", "containers", "find", "parts", "values", "volumes"]
 
 
 class Held(Struct, frozen=True, eq=False):
@@ -35,69 +32,64 @@ class Held(Struct, frozen=True, eq=False):
         template: its replicated job.
         inside: its place in the pod spec.
         container: as its pod template has it.
-        own: `spec.trainer`, where that is about this container; else empty.
+        trainer: `spec.trainer`, where that is about this container; else None.
     """
 
     job: Job
     template: Template
     inside: Path
-    container: Mapping[str, Any]
-    own: Mapping[str, Any]
+    container: model.Container
+    trainer: model.Trainer | None
 
     @property
     def command(self) -> Sequence[str]:
         """The command and the arguments."""
-        return [*self._part("command"), *self._part("args")]
+        own = {part: words for part in ("command", "args") if (words := getattr(self.trainer, part, None)) is not None}
+        return [*structs.replace(self.container, **own).argv]
 
     @property
-    def env(self) -> Sequence[Mapping[str, Any]]:
+    def env(self) -> Sequence[model.EnvVar]:
         """The list of variables; later ones win."""
-        return [*items(self.container, "env"), *items(self.own, "env")]
-
-    def mounts(self) -> Sequence[Mapping[str, Any]]:
-        """Return what the container mounts."""
-        return items(self.container, "volumeMounts")
+        return [*self.container.env, *(self.trainer.env if self.trainer else ())]
 
     @property
-    def name(self) -> object:
+    def name(self) -> str:
         """Its name."""
-        return self.container.get("name")
+        return self.container.name
 
-    def field(self, part: str) -> tuple[str, bool]:
-        """Return the field of a member, and whether `spec.trainer` wrote it."""
-        mine = bool(self.own.get(part))
-        return (f"spec.trainer.{part}", True) if mine else (self.template.field(*self.inside, part), False)
+    @property
+    def path(self) -> Path:
+        """Its place in the document that holds it, or `spec.trainer` of the TrainJob."""
+        return ("spec", "trainer") if self.trainer else (*self.template.pod_path, *self.inside)
 
-    def report(self, make: Callable[..., Finding], part: str, value: Any, message: str, rule: str) -> Finding:
+    def writes(self, part: str) -> bool:
+        """Whether `spec.trainer` writes the command, the arguments or variables."""
+        return bool(getattr(self.trainer, part, None))
+
+    def field(self, part: str) -> str:
+        """Return the field of a member."""
+        return f"spec.trainer.{part}" if self.writes(part) else self.template.field(*self.inside, part)
+
+    def report(self, make: Callable[..., Finding], part: str, value: object, message: str, rule: str) -> Finding:
         """Report a finding about a member of the container."""
-        field, mine = self.field(part)
-        found = make(field, value, message, rule=rule)
-        return found if mine else templates.placed(self.job, found)
-
-    def _part(self, name: str) -> Sequence[str]:
-        own = self.own.get(name)
-        return own if own is not None else self.container.get(name) or ()
+        found = make(self.field(part), value, message, rule=rule)
+        return found if self.writes(part) else templates.placed(self.job, found)
 
 
 def containers(job: Job) -> Iterator[Held]:
     """Yield all containers of a job, those that run first before the others."""
+    has_trainer = job.kind == "TrainJob" and bool(trainjobs.trainer(job.document))
     for template in templates.list_templates(job):
-        mine = job.kind == "TrainJob" and job.container is not None and template.path == job.container.job_path
-        for part in _MEMBERS:
-            for index, container in enumerate(items(template.raw_spec, part)):
-                own = mine and part == "containers" and container.get("name") == names.CONTAINER_NODE
-                yield Held(job, template, (part, index), container, job.raw_trainer if own else {})
+        mine = job.container is not None and template.path == job.container.job_path and has_trainer
+        for part, every in (("initContainers", template.pod.init_containers), ("containers", template.pod.containers)):
+            for index, container in enumerate(every):
+                own = mine and part == "containers" and container.name == names.CONTAINER_NODE
+                yield Held(job, template, (part, index), container, job.trainer if own else None)
 
 
-def volumes(template: Template) -> Mapping[object, Mapping[str, Any]]:
+def volumes(template: Template) -> Mapping[str, model.Volume]:
     """Return the volumes of the pods of a replicated job by their names."""
-    return {each.get("name"): each for each in items(template.raw_spec, "volumes")}
-
-
-_KINDS = {"configMap": "ConfigMap", "secret": "Secret"}
-_TEXTS = {"ConfigMap": ("data", "binaryData"), "Secret": ("stringData", "data")}
-Payload = Mapping[str, str | None]
-"""The keys of an object, with their texts; None for what is not a text, or is encoded."""
+    return {each.name: each for each in template.pod.volumes}
 
 
 class Seen(Struct, frozen=True):
@@ -117,45 +109,47 @@ class Seen(Struct, frozen=True):
     text: str | None
     secret: bool
 
-
-def payload(inputs: Inputs, kind: str, namespace: str, name: object) -> Payload | None:
-    """Return what a ConfigMap or a Secret holds; None where the input does not have it, or has several."""
-    key = ("payload", kind, namespace, name)
-    if isinstance(name, str) and key not in inputs.memory:
-        inputs.memory[key] = _payload(inputs, kind, namespace, name)
-    found: Payload | None = inputs.memory[key] if isinstance(name, str) else None
-    return found
+    def __str__(self) -> str:
+        """`/scripts/run.sh of the ConfigMap scripts`."""
+        return f"{self.path} of {self.where}"
 
 
-def values(inputs: Inputs, kind: str, namespace: str, name: object) -> Payload | None:
-    """Return what variables are read from: the same without `binaryData` of a ConfigMap (makeEnvironmentVariables)."""
-    found = payload(inputs, kind, namespace, name)
-    if found is None or kind != "ConfigMap":
-        return found
-    return {key: text for key, text in found.items() if text is not None}
+def values(found: ConfigMap | Secret) -> Payload:
+    """Return what variables are read from: no `binaryData` of a ConfigMap (makeEnvironmentVariables)."""
+    kept = found.payload.items()
+    return {key: text for key, text in kept if text is not None or type(found) is Secret}
 
 
-def _payload(inputs: Inputs, kind: str, namespace: str, name: str) -> Payload | None:
-    found = inputs.named(kind, namespace, name)
-    if len(found) != 1:
-        return None
-    texts, encoded = (member(found[0].document, each) for each in _TEXTS[kind])
-    return {
-        **dict.fromkeys(map(str, encoded)),
-        **{str(key): text if isinstance(text, str) else None for key, text in texts.items()},
-    }
+class Part(NamedTuple):
+    """A ConfigMap or a Secret of a volume: the place in the volume, the kind, the name, and what is taken of it."""
+
+    place: Path
+    kind: type[ConfigMap | Secret]
+    name: str
+    files: model.Files
+
+    def __str__(self) -> str:
+        """`the ConfigMap scripts`."""
+        return f"the {self.kind.__name__} {self.name}"
+
+    def payload(self, inputs: Inputs, namespace: str) -> Payload | None:
+        """Return what the object holds; None where the input does not have it, or has several."""
+        found = inputs.only(self.kind, namespace, self.name)
+        return None if found is None else found.payload
 
 
-def parts(volume: Mapping[str, Any]) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
-    """Yield the ConfigMaps and Secrets of a volume: the place in it, the kind, and the source."""
-    for each, kind in _KINDS.items():
-        if isinstance(volume.get(each), dict):
-            yield (each,), kind, volume[each]
-    for index, source in enumerate(items(volume.get("projected"), "sources")):
-        for each, kind in _KINDS.items():
-            if isinstance(source.get(each), dict):
-                held = source[each]
-                yield ("projected", "sources", index, each), kind, {**held, "secretName": held.get("name")}
+def parts(volume: model.Volume) -> Iterator[Part]:
+    """Yield the ConfigMaps and Secrets of a volume."""
+    if volume.config_map is not None:
+        yield Part(("configMap",), ConfigMap, volume.config_map.name, volume.config_map)
+    if volume.secret is not None:
+        yield Part(("secret",), Secret, volume.secret.secret_name, volume.secret)
+    for index, source in enumerate(volume.projected.sources if volume.projected else ()):
+        place: Path = ("projected", "sources", index)
+        if source.config_map is not None:
+            yield Part((*place, "configMap"), ConfigMap, source.config_map.name, source.config_map)
+        if source.secret is not None:
+            yield Part((*place, "secret"), Secret, source.secret.name, source.secret)
 
 
 def find(held: Held, path: str, inputs: Inputs) -> Seen | None:
@@ -166,46 +160,38 @@ def find(held: Held, path: str, inputs: Inputs) -> Seen | None:
         path: the file, which may be relative to the working directory.
         inputs: all documents of the input.
     """
-    folder = held.container.get("workingDir")
-    path = posixpath.normpath(posixpath.join(folder if isinstance(folder, str) else "", path))
-    mounts = [each for each in held.mounts() if path.startswith("/") and _holds(_place(each), path)]
+    path = posixpath.normpath(posixpath.join(held.container.working_dir, path))
+    mounts = [each for each in held.container.volume_mounts if path.startswith("/") and _holds(_place(each), path)]
     mount = max(mounts, key=lambda each: len(_place(each)), default=None)
-    if mount is None or mount.get("subPathExpr"):
+    if mount is None or mount.sub_path_expr:
         return None
-    volume = volumes(held.template).get(mount.get("name"), {})
+    volume = volumes(held.template).get(mount.name, model.Volume())
     files = _files(volume, held.job.namespace, inputs)
     if files is None:
         return None
-    inside = posixpath.normpath(posixpath.join(str(mount.get("subPath") or ""), path[len(_place(mount)) :].lstrip("/")))
+    inside = posixpath.normpath(posixpath.join(mount.sub_path, path[len(_place(mount)) :].lstrip("/")))
     where, text = files.get(inside, ("", None))
-    objects = " and ".join(f"the {kind} {_name(kind, source)}" for _, kind, source in parts(volume))
-    return Seen(where or objects, path, inside in files, text, secret="the Secret" in (where or objects))
+    where = where or " and ".join(map(str, parts(volume)))
+    return Seen(where, path, inside in files, text, secret="the Secret" in where)
 
 
-def _place(mount: Mapping[str, Any]) -> str:
-    return str(mount.get("mountPath") or "").rstrip("/")
+def _place(mount: model.VolumeMount) -> str:
+    return mount.mount_path.rstrip("/")
 
 
 def _holds(folder: str, path: str) -> bool:
     return bool(folder) and (path == folder or path.startswith(f"{folder}/"))
 
 
-def _name(kind: str, source: Mapping[str, Any]) -> Any:
-    return source.get("secretName" if kind == "Secret" else "name")
-
-
-def _files(volume: Mapping[str, Any], namespace: str, inputs: Inputs) -> Mapping[str, tuple[str, str | None]] | None:
+def _files(volume: model.Volume, namespace: str, inputs: Inputs) -> Mapping[str, tuple[str, str | None]] | None:
     """Return the files of a volume, each with its object and its text; None where one of the objects is not known."""
-    sources = items(volume.get("projected"), "sources")
+    every = [*parts(volume)]
     found: dict[str, tuple[str, str | None]] = {}
-    count = 0
-    for _, kind, source in parts(volume):
-        count += 1
-        name = _name(kind, source)
-        held = payload(inputs, kind, namespace, name)
-        if held is None:
+    for part in every:
+        payload = part.payload(inputs, namespace)
+        if payload is None:
             return None
-        listed = items(source, "items")
-        names = {str(each.get("path")): str(each.get("key")) for each in listed} or {key: key for key in held}
-        found.update({path: (f"the {kind} {name}", held[key]) for path, key in names.items() if key in held})
-    return found if count and count >= len(sources) else None
+        listed = {each.path: each.key for each in part.files.items} or {key: key for key in payload}
+        found.update({path: (str(part), payload[key]) for path, key in listed.items() if key in payload})
+    others = len(volume.projected.sources) if volume.projected else 0
+    return found if every and len(every) >= others else None

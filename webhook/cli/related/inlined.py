@@ -10,76 +10,63 @@ import copy
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
-from msgspec import Struct
-
-from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import paths
+from muster.strategies.documents import decoding, model, paths
 from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.jobs.jobs import Job
-from muster.strategies.launches import launches, program_kinds
+from muster.strategies.launches import launches
 from muster.strategies.shell import invoked
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.cli.related import configurations, held_containers
 from muster.webhook.cli.related.held_containers import Held
-from muster.webhook.cli.related.related_documents import Inputs, items, member
+from muster.webhook.cli.related.related_documents import ConfigMap, Inputs
 from muster.webhook.kubeyaml.sources import Source
 
-__all__ = ["Told", "check"]
+__all__ = ["check"]
 
 _LONGEST = 32_768  # characters of a script that is read
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPTIONS = {"errexit": ("-e",), "pipefail": ("-o", "pipefail")}
-Decide = Callable[[Mapping[str, Any]], Iterable[Finding]]
+_Document = Mapping[str, object]
+_Written = Mapping[Held, tuple[_Document, str]]
+"""What is written into containers, and the script that each starts."""
+Decide = Callable[[_Document], Iterable[Finding]]
 
 
-class Told(Struct, frozen=True):
-    """What the ConfigMaps of the input tell about a job.
-
-    Attributes:
-        findings: about the job with what they hold in it.
-        settled: rules and fields of what is open only without them.
-    """
-
-    findings: Sequence[Finding] = ()
-    settled: frozenset[tuple[str, str]] = frozenset()
-
-
-def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) -> Told:
+def check(
+    job: Job, source: Source, decision: Decision, inputs: Inputs, decide: Decide
+) -> tuple[list[Finding], frozenset[tuple[str, str]]]:
     """Find out what is found about the job only with what the ConfigMaps of the input hold, and what only without.
 
     Args:
-        source: the job as it was written.
+        job: the job as it was written.
+        source: the same as a document.
         decision: of its mutation.
         inputs: all documents of the input.
         decide: returns all findings about another document in the place of the job.
+
+    Returns:
+        What is found with them, and the rules and fields of what is open only without them.
     """
-    request, governor = decision.request, decision.governor
-    if governor.owner is not None or decision.verdict == "skipped":
-        return Told()
-    if (request.kind != "JobSet" and governor.runtime is None) or any(
-        each.rule == "core/shape" for each in decision.findings
-    ):
-        return Told()
-    kind: Any = "JobSet" if request.kind == "JobSet" else "TrainJob"
-    job = Job(kind, Changes(source.document), request.namespace, governor.runtime, identify=program_kinds.identify)
-    containers = [held for held in held_containers.containers(job) if kind == "JobSet" or held.own]
+    containers = [held for held in held_containers.containers(job) if job.kind == "JobSet" or held.trainer]
     launched = str([change.after for change in decision.changes])
     faults = [
         fault
         for held in containers
         for fault in configurations.faults(held, _script(held, inputs)[0] or held.command, inputs, launched)
     ]
-    holding = containers if inputs.has(request.namespace, "ConfigMap") else ()
-    written = {held: told for held in holding if (told := _written(held, inputs))[0]}
-    if not written:
-        return Told(faults)
+    if not inputs.has(job.namespace, ConfigMap):
+        return faults, frozenset()
     document = copy.deepcopy(dict(source.document))
-    for held, (members, _) in written.items():
-        inside = ("spec", "trainer") if kind == "TrainJob" else (*held.template.pod_path, *held.inside)
-        place = paths.lookup(document, inside)
-        place.update(members)
+    written: dict[Held, tuple[_Document, str]] = {}
+    for held in containers:
+        place = paths.lookup(document, held.path)
+        members, where = _filled(held, place, inputs)
+        if members:
+            place.update(members)
+            written[held] = members, where
+    if not written:
+        return faults, frozenset()
     before, after = list(decide(source.document)), list(decide(document))
     said = {(each.rule, _place(each, written)) for each in before}
     open_before = {
@@ -89,7 +76,7 @@ def check(source: Source, decision: Decision, inputs: Inputs, decide: Decide) ->
         each for each in after if each.severity is not Severity.NOTE and (each.rule, _place(each, written)) not in said
     ]
     still = {(each.rule, each.field) for each in after}
-    return Told([*faults, *(_told(each, written) for each in found)], frozenset(open_before - still))
+    return [*faults, *(_told(each, written) for each in found)], frozenset(open_before - still)
 
 
 _OPEN = frozenset(
@@ -99,39 +86,45 @@ _OPEN = frozenset(
 """Rules of what Muster cannot see, of which a ConfigMap of the input may be what it cannot see."""
 
 
-def _place(finding: Finding, written: Mapping[Held, tuple[Mapping[str, Any], str]]) -> str:
+def _scripted(finding: Finding, written: _Written) -> tuple[str, str]:
+    """Return the container whose command line was written anew and has the finding, and its script; "" for none."""
+    for held, (_, where) in written.items():
+        field = "spec.trainer" if held.trainer else held.template.field(*held.inside)
+        if where and finding.field.startswith((f"{field}.command", f"{field}.args")):
+            return field, where
+    return "", ""
+
+
+def _place(finding: Finding, written: _Written) -> str:
     """Return the field of a finding; of a command line that was written anew, the container's."""
-    for held, (_, where) in written.items():
-        field = "spec.trainer" if held.own else held.template.field(*held.inside)
-        if where and finding.field.startswith((f"{field}.command", f"{field}.args")):
-            return field
-    return finding.field
+    return _scripted(finding, written)[0] or finding.field
 
 
-def _told(finding: Finding, written: Mapping[Held, tuple[Mapping[str, Any], str]]) -> Finding:
+def _told(finding: Finding, written: _Written) -> Finding:
     """Report a finding about a script at the command that starts it."""
-    for held, (_, where) in written.items():
-        field = "spec.trainer" if held.own else held.template.field(*held.inside)
-        if where and finding.field.startswith((f"{field}.command", f"{field}.args")):
-            message = f"in {where}: {finding.message}"
-            return dataclasses.replace(finding, field=f"{field}.command", message=message)
-    return finding
+    field, where = _scripted(finding, written)
+    if not field:
+        return finding
+    return dataclasses.replace(finding, field=f"{field}.command", message=f"in {where}: {finding.message}")
 
 
-def _written(held: Held, inputs: Inputs) -> tuple[Mapping[str, Any], str]:
+def _filled(held: Held, raw: _Document, inputs: Inputs) -> tuple[_Document, str]:
     """Return the members of a container with what they name in them, and the script that it starts."""
-    members: dict[str, Any] = {}
+    members: dict[str, object] = {}
     words, where = _script(held, inputs)
     settled, named = configurations.apply(held, words or held.command, inputs)
     if settled:
         words, where = settled, f"{named}, with {where}" if where else named
     if words:
         members.update({"command": words, "args": []})
-    env, left = _env(held, inputs)
-    if env is not None:
-        members["env"] = env
-        if not held.own:
-            members["envFrom"] = left
+    known, left = _env_from(held, inputs)
+    own = held.trainer.env if held.trainer else held.container.env
+    texts = {index: text for index, entry in enumerate(own) if (text := _value(entry, held, inputs)) is not None}
+    if known or texts:
+        env = enumerate(decoding.sequence(raw.get("env")))
+        members["env"] = [*known, *(_variable(own[n].name, texts[n]) if n in texts else each for n, each in env)]
+        if not held.trainer:
+            members["envFrom"] = [each for n, each in enumerate(decoding.sequence(raw.get("envFrom"))) if n in left]
     return members, where
 
 
@@ -154,33 +147,30 @@ def _script(held: Held, inputs: Inputs) -> tuple[Sequence[str], str]:
             return (), ""
         shell, options = first[0], invoked([*first, path]).options
     given = [word for option in sorted(options) for word in _OPTIONS.get(option, ())]
-    return [shell, *given, "-c", seen.text, path, *rest], f"{seen.path} of {seen.where}"
+    return [shell, *given, "-c", seen.text, path, *rest], str(seen)
 
 
-def _env(held: Held, inputs: Inputs) -> tuple[list[Mapping[str, Any]] | None, list[Mapping[str, Any]]]:
-    """Return the env with the values of ConfigMaps in it, None where it has none, and the sources that are left."""
-    known: list[Mapping[str, Any]] = []
-    left: list[Mapping[str, Any]] = []
-    for source in items(held.container, "envFrom"):
-        name = member(source, "configMapRef").get("name")
-        found = held_containers.payload(inputs, "ConfigMap", held.job.namespace, name) if name else None
-        prefix = str(source.get("prefix") or "")
+def _env_from(held: Held, inputs: Inputs) -> tuple[list[_Document], set[int]]:
+    """Return the variables that ConfigMaps give as a whole, and the places of the sources that are left."""
+    known: list[_Document] = []
+    left: set[int] = set()
+    for index, source in enumerate(held.container.env_from):
+        name = source.config_map_ref.name if source.config_map_ref else ""
+        found = inputs.only(ConfigMap, held.job.namespace, name)
         if found is None:
-            left.append(source)
-        for key, text in (found or {}).items():
-            if text is not None and _NAME.fullmatch(prefix + key):
-                known.append({"name": prefix + key, "value": text.replace("$(", "$$(")})
-    own = items(held.own, "env") if held.own else items(held.container, "env")
-    named = [_valued(entry, held, inputs) for entry in own]
-    if not known and all(one is other for one, other in zip(named, own, strict=True)):
-        return None, left
-    return [*known, *named], left
+            left.add(index)
+            continue
+        given = ((source.prefix + key, text) for key, text in found.payload.items())
+        known += [_variable(key, text) for key, text in given if text is not None and _NAME.fullmatch(key)]
+    return known, left
 
 
-def _valued(entry: Mapping[str, Any], held: Held, inputs: Inputs) -> Mapping[str, Any]:
-    reference = member(entry, "valueFrom", "configMapKeyRef")
-    found = (
-        held_containers.payload(inputs, "ConfigMap", held.job.namespace, reference.get("name")) if reference else None
-    )
-    text = (found or {}).get(str(reference.get("key")))
-    return entry if text is None else {"name": entry.get("name"), "value": text.replace("$(", "$$(")}
+def _value(entry: model.EnvVar, held: Held, inputs: Inputs) -> str | None:
+    """Return what a ConfigMap of the input holds for a variable."""
+    named = entry.value_from.config_map_key_ref if entry.value_from else None
+    found = inputs.only(ConfigMap, held.job.namespace, named.name) if named else None
+    return found.payload.get(named.key) if named and found else None
+
+
+def _variable(name: str, text: str) -> _Document:
+    return {"name": name, "value": text.replace("$(", "$$(")}

@@ -9,10 +9,12 @@ reads with `--config` is in `configurations`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from muster.strategies.checks import checkpoints
+from msgspec import Struct
+
+from muster.strategies.checks import volume_checks
+from muster.strategies.documents import decoding, model
 from muster.strategies.documents.findings import Finding, error, warning
 from muster.strategies.documents.paths import Path
 from muster.strategies.frameworks.trl import invocations
@@ -22,54 +24,50 @@ from muster.strategies.launches import launches, readings
 from muster.strategies.shell import invoked
 from muster.webhook.cli.related import configurations, held_containers
 from muster.webhook.cli.related.held_containers import Held, Seen
-from muster.webhook.cli.related.related_documents import Inputs, items, member
+from muster.webhook.cli.related.related_documents import ConfigMap, Inputs, PersistentVolumeClaim, Secret
 
 __all__ = ["check"]
 
-_KEYS = {"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"}
 _RULE_KEY, _RULE_FILE = "core/missing-key", "core/script-file"
 
 
 def check(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report keys and files that the ConfigMaps and Secrets of the input lack."""
     for template in templates.list_templates(job):
-        for index, volume in enumerate(items(template.raw_spec, "volumes")):
-            for inside, name, message in _listed(volume, job.namespace, inputs):
-                place: Path = ("volumes", index, *inside)
-                yield templates.placed(job, error(template.field(*place), name, message, rule=_RULE_KEY))
+        for index, volume in enumerate(template.pod.volumes):
+            for inside, name, message in _listed(held_containers.parts(volume), job.namespace, inputs):
+                field = template.field("volumes", index, *inside)
+                yield templates.placed(job, error(field, name, message, rule=_RULE_KEY))
     for held in held_containers.containers(job):
         yield from _variables(held, inputs)
         yield from _programs(held, inputs)
         yield from _saves(held, inputs)
-    if inputs.has(job.namespace, "PersistentVolumeClaim"):
+    if inputs.has(job.namespace, PersistentVolumeClaim):
         yield from _devices(job, inputs)
 
 
-def _listed(volume: Mapping[str, Any], namespace: str, inputs: Inputs) -> Iterator[tuple[Path, str, str]]:
-    for inside, kind, source in held_containers.parts(volume):
-        name = source.get("secretName" if kind == "Secret" else "name")
-        found = held_containers.payload(inputs, kind, namespace, name) if source.get("optional") is not True else None
-        for index, item in enumerate(items(source, "items") if found is not None else ()):
-            key = item.get("key")
-            if isinstance(key, str) and found is not None and key not in found:
-                message = (
-                    f"the {kind} {name} of the input has no such key, so the pods wait for ever; correct one of them"
-                )
-                yield (*inside, "items", index, "key"), key, message
+def _listed(parts: Iterator[held_containers.Part], namespace: str, inputs: Inputs) -> Iterator[tuple[Path, str, str]]:
+    for part in parts:
+        found = None if part.files.optional else part.payload(inputs, namespace)
+        for index, item in enumerate(part.files.items if found is not None else ()):
+            if item.key and found is not None and item.key not in found:
+                message = f"{part} of the input has no such key, so the pods wait for ever; correct one of them"
+                yield (*part.place, "items", index, "key"), item.key, message
 
 
 def _variables(held: Held, inputs: Inputs) -> Iterator[Finding]:
     for entry in held.env:
-        for source, kind in _KEYS.items():
-            named = member(entry, "valueFrom", source)
-            key = named.get("key")
-            found = held_containers.values(inputs, kind, held.job.namespace, named.get("name")) if key else None
-            if found is not None and key not in found and named.get("optional") is not True:
+        source = entry.value_from or model.EnvVarSource()
+        kinds: Mapping[type[ConfigMap | Secret], model.KeyRef | None]
+        kinds = {ConfigMap: source.config_map_key_ref, Secret: source.secret_key_ref}
+        for kind, named in kinds.items():
+            found = inputs.only(kind, held.job.namespace, named.name) if named and named.key else None
+            if named and found and not named.optional and named.key not in held_containers.values(found):
                 message = (
-                    f"{entry.get('name')} comes from this key, which the {kind} {named['name']} of the input lacks, so "
+                    f"{entry.name} comes from this key, which the {kind.__name__} {named.name} of the input lacks, so "
                     "the container is never made; correct one of the two"
                 )
-                yield held.report(error, "env", key, message, _RULE_KEY)
+                yield held.report(error, "env", named.key, message, _RULE_KEY)
 
 
 def _programs(held: Held, inputs: Inputs) -> Iterator[Finding]:
@@ -98,7 +96,7 @@ def _programs(held: Held, inputs: Inputs) -> Iterator[Finding]:
             yield held.report(error, "command", path, _missing(seen), _RULE_FILE)
 
 
-def _read(words: list[str] | Any) -> Iterator[str]:
+def _read(words: Sequence[str]) -> Iterator[str]:
     """Yield the files that a shell or a launch reads."""
     if launches.program(words[0]) in launches.SHELLS:
         file = invoked(words).file
@@ -136,11 +134,12 @@ def _devices(job: Job, inputs: Inputs) -> Iterator[Finding]:
     """Report block devices that are mounted as folders, and folders that are used as devices."""
     for held in held_containers.containers(job):
         volumes = held_containers.volumes(held.template)
-        mounted = [("volumeMounts", "mountPath", each) for each in held.mounts()]
-        mounted += [("volumeDevices", "devicePath", each) for each in items(held.container, "volumeDevices")]
-        for part, path, each in mounted:
-            volume = volumes.get(each.get("name"), {})
-            mode = _mode(inputs, job.namespace, member(volume, "persistentVolumeClaim").get("claimName"))
+        mounted = [("volumeMounts", each.name, each.mount_path) for each in held.container.volume_mounts]
+        mounted += [("volumeDevices", each.name, each.device_path) for each in held.container.volume_devices]
+        for part, name, path in mounted:
+            claim = volumes[name].persistent_volume_claim if name in volumes else None
+            found = inputs.only(PersistentVolumeClaim, job.namespace, claim.claim_name) if claim else None
+            mode = found and (found.volume_mode or "Filesystem")  # SetDefaults
             if mode == "Block" and part == "volumeMounts":
                 message = "is mounted as a folder, and its claim is a block device; use volumeDevices, or another claim"
             elif mode == "Filesystem" and part == "volumeDevices":
@@ -149,13 +148,7 @@ def _devices(job: Job, inputs: Inputs) -> Iterator[Finding]:
                 )
             else:
                 continue
-            yield held.report(error, part, each.get(path), f"{message}: the containers never start", "core/volume-mode")
-
-
-def _mode(inputs: Inputs, namespace: str, name: Any) -> str:
-    """Return the mode of a claim of the input, "" where there is none or several (SetDefaults: Filesystem)."""
-    found = inputs.named("PersistentVolumeClaim", namespace, name)
-    return str(member(found[0].document, "spec").get("volumeMode") or "Filesystem") if len(found) == 1 else ""
+            yield held.report(error, part, path, f"{message}: the containers never start", "core/volume-mode")
 
 
 _SETTINGS = (".json", ".yaml", ".yml")
@@ -170,21 +163,29 @@ def _saves(held: Held, inputs: Inputs) -> Iterator[Finding]:
     if not any(end in word for word in held.command for end in _SETTINGS):
         return
     for launch in readings.read(held.command).launches:
-        flags, of_trl = checkpoints.settings_of(launch.rest), invocations.within(launch) is not None
+        flags, of_trl = volume_checks.settings_of(launch.rest), invocations.within(launch) is not None
         for before, word in zip(("", *launch.rest), launch.rest, strict=False):
             name = word.partition("=")[2] if word.startswith("--") else word
             is_read = name.endswith(_SETTINGS) and not (of_trl and before == "--config")
             seen = held_containers.find(held, name, inputs) if is_read else None
-            found = _settings(configurations.read(seen.text) or {}) if seen is not None and not seen.secret else {}
-            message = checkpoints.why(job, {**found, **flags}) if found else ""
-            if message and seen is not None:
-                said = f"in {seen.path} of {seen.where}: {message}"
-                yield held.report(warning, "args" if held.own.get("args") else "command", name, said, checkpoints.RULE)
+            found = _settings(configurations.read(seen.text)) if seen is not None and not seen.secret else {}
+            message = volume_checks.why(job, {**found, **flags}) if found else ""
+            if message:
+                part = "args" if held.writes("args") else "command"
+                yield held.report(warning, part, name, f"in {seen}: {message}", volume_checks.RULE)
 
 
-def _settings(found: Mapping[str, Any]) -> Mapping[str, Any]:
+class _Checkpoint(Struct, frozen=True):
+    use_node_local_storage: bool = False
+
+
+class _DeepSpeed(Struct, frozen=True):
+    checkpoint: _Checkpoint = _Checkpoint()
+
+
+def _settings(found: Mapping[str, object]) -> Mapping[str, object]:
     """Return the settings of a file; DeepSpeed's member for the same stands for that of transformers."""
     kept = {name: found[name] for name in _SAVING if name in found}
-    if member(found, "checkpoint").get("use_node_local_storage") is True:
+    if decoding.read(found, _DeepSpeed).checkpoint.use_node_local_storage:
         kept["save_on_each_node"] = True
     return kept if "save_on_each_node" in kept else {}

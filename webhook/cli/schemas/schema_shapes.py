@@ -6,15 +6,16 @@ import difflib
 import functools
 import re
 from collections.abc import Mapping
-from typing import Any, TypedDict, cast
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Struct
 
 from muster.strategies import upstream
 from muster.strategies.documents.findings import Finding, error
-from muster.strategies.documents.trainer_versions import NEWEST, VERSIONS, Version
+from muster.strategies.documents.runtimes import NEWEST, VERSIONS, Version
+from muster.webhook.cluster.readers import Document
 
-__all__ = ["Kind", "Shape", "kinds", "known_as", "misnamed"]
+__all__ = ["Kind", "Limits", "Shape", "kinds", "known_as", "misnamed"]
 
 _NEAR = 0.8
 _LONGEST = 100  # characters of a name that is compared with others
@@ -29,10 +30,33 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
 }
-_LIMITS = (
-    *("enum", "format", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties"),
-    "pattern",
-)
+
+
+class Limits(Struct, frozen=True, rename="camel"):
+    """Words of JSON Schema about one value."""
+
+    enum: tuple[object, ...] | None = None
+    format: str | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    min_properties: int | None = None
+    pattern: str | None = None
+
+
+class _Described(Limits, frozen=True, rename="camel"):
+    """A shape as the table has it; a text is the name of another one."""
+
+    type: str = ""
+    open: bool = False
+    members: str | _Described | None = None
+    properties: dict[str, str | _Described] = {}  # msgspec copies it
+    items: str | _Described | None = None
+    required: tuple[str, ...] = ()
+    keys: tuple[tuple[str, object], ...] | None = None
 
 
 class Shape(Struct):
@@ -46,7 +70,7 @@ class Shape(Struct):
         required: members without which an object is refused.
         keys: the members that tell entries of a list apart, with their defaults; empty for a list without repetitions;
             None where entries may repeat.
-        limits: words of JSON Schema about one value.
+        limits: what is said of the value itself; None where its type is all.
         pattern: that a text must match, from its start to its end.
         is_leaf: whether the type is all that there is to know.
     """
@@ -56,8 +80,8 @@ class Shape(Struct):
     members: Shape | None = None
     items: Shape | None = None
     required: tuple[str, ...] = ()
-    keys: Mapping[str, Any] | None = None
-    limits: dict[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, object] | None = None
+    limits: Limits | None = None
     pattern: re.Pattern[str] | None = None
     is_leaf: bool = False
 
@@ -85,15 +109,15 @@ class Kind(Struct, frozen=True):
         return f"{self.group}/{self.version}"
 
 
-class _Facts(TypedDict):
+class _Facts(Struct, frozen=True):
     group: str
     version: str
-    shape: Any
+    shape: str | _Described
 
 
-class _Table(TypedDict):
+class _Table(Struct, frozen=True):
     kinds: Mapping[str, _Facts]
-    shapes: Mapping[str, Any]
+    shapes: Mapping[str, str | _Described]
 
 
 @functools.cache
@@ -101,47 +125,46 @@ def kinds(trainer: str = NEWEST.name) -> Mapping[str, Kind]:
     """Return the kinds by their names, as a version of Trainer defines them, and JobSet's."""
     version, found = VERSIONS[trainer], {}
     for package, release in (("trainer", version.release.removeprefix("v")), ("jobset", "")):
-        table = cast("_Table", upstream.data(package, "schemas", release))
-        linker = _Linker(table["shapes"])
-        for name, facts in table["kinds"].items():
-            found[name] = Kind(name, facts["group"], facts["version"], linker.link(facts["shape"]), version)
+        table = msgspec.convert(upstream.data(package, "schemas", release), _Table)
+        linker = _Linker(table.shapes)
+        for name, facts in table.kinds.items():
+            found[name] = Kind(name, facts.group, facts.version, linker.link(facts.shape), version)
     return found
 
 
 class _Linker:
     """Makes shapes of their descriptions; each name becomes one shape."""
 
-    def __init__(self, described: Mapping[str, Any]) -> None:
+    def __init__(self, described: Mapping[str, str | _Described]) -> None:
         self._described = described
         self._made: dict[str, Shape] = {}
 
-    def link(self, described: Any) -> Shape:
-        if not isinstance(described, str):
+    def link(self, described: str | _Described) -> Shape:
+        if isinstance(described, _Described):
             return self._make(described)
         if described not in self._made:
-            self._made[described] = self._make(self._described[described])
+            self._made[described] = self.link(self._described[described])
         return self._made[described]
 
-    def _make(self, described: Mapping[str, Any]) -> Shape:
-        if described.get("open"):
+    def _make(self, described: _Described) -> Shape:
+        if described.open:
             return Shape()
-        made = Shape(types=_TYPES.get(described.get("type", ""), (int, str)))
-        if "members" in described:
-            made.members = self.link(described["members"])
+        made = Shape(_TYPES.get(described.type, (int, str)), required=described.required)
+        made.keys = None if described.keys is None else dict(described.keys)
+        if described.members is not None:
+            made.members = self.link(described.members)
         elif made.types == (dict,):
-            inner = described.get("properties", {})
-            made.properties = {name: self.link(each) for name, each in inner.items()}
-        made.items = self.link(described["items"]) if "items" in described else None
-        made.required = tuple(described.get("required", ()))
-        made.keys = dict(described["keys"]) if "keys" in described else None
-        made.limits = {word: described[word] for word in _LIMITS if word in described}
-        if "pattern" in described:
-            made.pattern = re.compile(re.sub(r"\$$", r"\\Z", described["pattern"]))
-        made.is_leaf = not made.limits and dict not in made.types and list not in made.types
+            made.properties = {name: self.link(each) for name, each in described.properties.items()}
+        made.items = None if described.items is None else self.link(described.items)
+        if any(getattr(described, word) is not None for word in Limits.__struct_fields__):
+            made.limits = described
+        if described.pattern is not None:
+            made.pattern = re.compile(re.sub(r"\$$", r"\\Z", described.pattern))
+        made.is_leaf = made.limits is None and dict not in made.types and list not in made.types
         return made
 
 
-def known_as(document: Mapping[str, Any], trainer: Version = NEWEST) -> Kind | None:
+def known_as(document: Document, trainer: Version = NEWEST) -> Kind | None:
     """Return the kind that an object is, or is meant to be: other spelling, other version, a group that is gone.
 
     Args:
@@ -163,7 +186,7 @@ def _meant(group: str, name: str, trainer: str) -> Kind | None:
     return every[near[0]] if near else None
 
 
-def misnamed(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
+def misnamed(document: Document, kind: Kind) -> list[Finding]:
     """Return an error for an `apiVersion` and for a `kind` that the API server does not know."""
     found = []
     if document["apiVersion"] != kind.api_version:

@@ -6,17 +6,21 @@ A member that is null counts as missing, as in the API server (apiextensions-api
 from __future__ import annotations
 
 import difflib
+import functools
 import json
+import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from importlib import resources
 
-from muster.strategies.documents import overrides, paths
+from muster.strategies.documents import decoding, paths, trainjobs
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
-from muster.strategies.documents.trainer_versions import VERSIONS, Version
+from muster.strategies.documents.runtimes import VERSIONS, Version
 from muster.webhook import kubeyaml
 from muster.webhook.cli.schemas import schema_shapes
-from muster.webhook.cli.schemas.schema_shapes import Kind, Shape
+from muster.webhook.cli.schemas.schema_shapes import Kind, Limits, Shape
+from muster.webhook.cluster.readers import Document
 
 __all__ = ["RULE", "check", "told"]
 
@@ -34,7 +38,7 @@ _LONGEST_TEXT = 1024  # characters of a text that a pattern is tried on; longer 
 _Fault = tuple[Path, str, str]
 
 
-def check(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
+def check(document: Document, kind: Kind) -> list[Finding]:
     """Return an error for each field that the API server would refuse, the first 50.
 
     Args:
@@ -48,19 +52,19 @@ def check(document: Mapping[str, Any], kind: Kind) -> list[Finding]:
     return schema_shapes.misnamed(document, kind) + [_finding(document, fault) for fault in search.faults[:_MOST]]
 
 
-def _is_named(document: Mapping[str, Any]) -> bool:
-    metadata = document.get("metadata") or {}
+def _is_named(document: Document) -> bool:
+    metadata = decoding.member(document, "metadata")
     return bool(metadata.get("name") or metadata.get("generateName"))
 
 
-def _finding(document: Mapping[str, Any], fault: _Fault) -> Finding:
+def _finding(document: Document, fault: _Fault) -> Finding:
     path, message, rule = fault
     value = paths.lookup(document, path)
     shown = None if value is paths.ABSENT or (rule == RULE and isinstance(value, dict | list)) else value
     return error(paths.field(document, path), shown, message, rule=rule)
 
 
-def _is_whole(shape: Shape, value: Any) -> bool:
+def _is_whole(shape: Shape, value: object) -> bool:
     """Whether a value is 2.0 where an integer is wanted: JSON does not tell it from 2, and the API server takes it."""
     return type(value) is float and int in shape.types and value.is_integer()
 
@@ -68,13 +72,13 @@ def _is_whole(shape: Shape, value: Any) -> bool:
 class _Search:
     """Collects the faults of one object."""
 
-    def __init__(self, document: Mapping[str, Any], kind: Kind, *, brief: bool = False) -> None:
+    def __init__(self, document: Document, kind: Kind, *, brief: bool = False) -> None:
         self.faults: list[_Fault] = []
         self._document, self._kind = document, kind
         self._guesses = 0
         self._brief = brief  # it is only asked whether there is a fault
 
-    def walk(self, shape: Shape, value: Any, path: Path) -> None:
+    def walk(self, shape: Shape, value: object, path: Path) -> None:
         """Add the faults of a value, which is at `path`."""
         if not shape.types or len(self.faults) >= _MOST:
             return
@@ -86,11 +90,11 @@ class _Search:
             self._members(shape, value, path)
         elif type(value) is list:
             self._entries(shape, value, path)
-        if shape.limits:
-            for message in _broken(shape, value):
+        if shape.limits is not None:
+            for message in _broken(shape.limits, shape.pattern, value):
                 self._add(path, message, "core/value")
 
-    def _misfit(self, shape: Shape, value: Any, path: Path) -> None:
+    def _misfit(self, shape: Shape, value: object, path: Path) -> None:
         """Report a wrong type; a word for a number of processes is one of an older Trainer."""
         if path == ("spec", "trainer", "numProcPerNode") and value in ("auto", "cpu", "gpu"):
             known = "is a word, which only older Trainers take"
@@ -115,7 +119,7 @@ class _Search:
     def _add(self, path: Path, message: str, rule: str) -> None:
         self.faults.append((path, message, rule))
 
-    def _members(self, shape: Shape, value: dict[str, Any], path: Path) -> None:
+    def _members(self, shape: Shape, value: dict[str, object], path: Path) -> None:
         properties, members = shape.properties, shape.members
         for name, child in value.items():
             if child is None:
@@ -130,7 +134,7 @@ class _Search:
             if value.get(name) is None:
                 self._add((*path, name), "is required", "core/required")
 
-    def _entries(self, shape: Shape, value: list[Any], path: Path) -> None:
+    def _entries(self, shape: Shape, value: list[object], path: Path) -> None:
         if shape.items is not None:
             for index, entry in enumerate(value):
                 self.walk(shape.items, entry, (*path, index))
@@ -159,9 +163,9 @@ def _nearest(name: str, known: Iterable[str]) -> str | None:
     return lowered[near[0]] if near else None
 
 
-def _repeated(entries: list[Any], keys: Mapping[str, Any]) -> Iterator[int]:
+def _repeated(entries: list[object], keys: Mapping[str, object]) -> Iterator[int]:
     """Yield the places of entries that have the keys of an earlier one; without keys the whole entry counts."""
-    seen: set[str | tuple[Any, ...]] = set()
+    seen: set[str | tuple[object, ...]] = set()
     for index, entry in enumerate(entries):
         identity = _identity(entry, keys)
         if identity is not None and identity in seen:
@@ -170,7 +174,7 @@ def _repeated(entries: list[Any], keys: Mapping[str, Any]) -> Iterator[int]:
             seen.add(identity)
 
 
-def _identity(entry: Any, keys: Mapping[str, Any]) -> str | tuple[Any, ...] | None:
+def _identity(entry: object, keys: Mapping[str, object]) -> str | tuple[object, ...] | None:
     if not keys:
         return json.dumps(entry, sort_keys=True)
     if type(entry) is not dict:
@@ -179,7 +183,7 @@ def _identity(entry: Any, keys: Mapping[str, Any]) -> str | tuple[Any, ...] | No
     return None if any(isinstance(each, (dict, list)) for each in found) else found
 
 
-def _misfit(shape: Shape, value: Any) -> str:
+def _misfit(shape: Shape, value: object) -> str:
     """Return the message for a value of the wrong type."""
     is_word = str in shape.types and isinstance(value, (bool, int, float))
     return f"must be {_called(shape)}{'; quote it' if is_word else ''}"
@@ -191,54 +195,53 @@ def _called(shape: Shape) -> str:
     return _CALLED[shape.types[0]]
 
 
-def _broken(shape: Shape, value: Any) -> Iterator[str]:
+def _broken(limits: Limits, pattern: re.Pattern[str] | None, value: object) -> Iterator[str]:
     """Yield a message for each limit that a value of the right type breaks."""
-    limits = shape.limits
-    if "enum" in limits and value not in limits["enum"]:
-        yield f"must be one of {', '.join(map(str, limits['enum']))}"
-    if isinstance(value, (int, float)):
-        yield from _number(limits, value)
-    elif isinstance(value, str):
-        yield from _text(shape, value)
-    else:
-        yield from _size(limits, value)
+    if limits.enum is not None and value not in limits.enum:
+        yield f"must be one of {', '.join(map(str, limits.enum))}"
+    match value:
+        case int() | float():
+            yield from _number(limits, value)
+        case str():
+            yield from _text(limits, pattern, value)
+        case dict():
+            yield from _size(len(value), limits.min_properties or 0, None)
+        case list():
+            yield from _size(len(value), limits.min_items or 0, limits.max_items)
 
 
-def _number(limits: dict[str, Any], value: float) -> Iterator[str]:
-    if limits.get("format") == "int32" and value not in _INT32:
+def _number(limits: Limits, value: float) -> Iterator[str]:
+    if limits.format == "int32" and value not in _INT32:
         yield "must fit in 32 bits"
-    if value < limits.get("minimum", value):
-        yield f"must be at least {limits['minimum']}"
-    if value > limits.get("maximum", value):
-        yield f"must be at most {limits['maximum']}"
+    if limits.minimum is not None and value < limits.minimum:
+        yield f"must be at least {limits.minimum}"
+    if limits.maximum is not None and value > limits.maximum:
+        yield f"must be at most {limits.maximum}"
 
 
-def _text(shape: Shape, value: str) -> Iterator[str]:
-    limits, pattern = shape.limits, shape.pattern
-    if len(value) < limits.get("minLength", 0):
-        yield "must not be empty" if limits["minLength"] == 1 else f"must have {limits['minLength']} characters or more"
-    if len(value) > limits.get("maxLength", len(value)):
-        yield f"must have at most {limits['maxLength']} characters"
+def _text(limits: Limits, pattern: re.Pattern[str] | None, value: str) -> Iterator[str]:
+    if len(value) < (limits.min_length or 0):
+        yield "must not be empty" if limits.min_length == 1 else f"must have {limits.min_length} characters or more"
+    if limits.max_length is not None and len(value) > limits.max_length:
+        yield f"must have at most {limits.max_length} characters"
     if pattern is not None and len(value) <= _LONGEST_TEXT and not pattern.match(value):
-        quantity = limits["pattern"].startswith(_QUANTITY)
-        yield "is not a quantity such as 500m, 2 or 4Gi" if quantity else f"must match {limits['pattern']}"
+        quantity = pattern.pattern.startswith(_QUANTITY)
+        yield "is not a quantity such as 500m, 2 or 4Gi" if quantity else f"must match {limits.pattern}"
 
 
-def _size(limits: dict[str, Any], value: dict[str, Any] | list[Any]) -> Iterator[str]:
-    few = "minItems" if isinstance(value, list) else "minProperties"
-    if len(value) < limits.get(few, 0):
-        yield f"must have at least {limits[few]} entr{'y' if limits[few] == 1 else 'ies'}"
-    if len(value) > limits.get("maxItems", len(value)):
-        yield f"must have at most {limits['maxItems']} entries"
+def _size(count: int, least: int, most: int | None) -> Iterator[str]:
+    if count < least:
+        yield f"must have at least {least} entr{'y' if least == 1 else 'ies'}"
+    if most is not None and count > most:
+        yield f"must have at most {most} entries"
 
 
 RULE = "core/trainer-version"
 
 _LONGEST_REPLACEMENT = 600  # characters of a replacement; a longer one is described
-_Write = Callable[[Mapping[str, Any], Any, Version], str]
 
 
-def told(document: Mapping[str, Any], path: Path, kind: Kind, fits: Callable[[Kind], bool]) -> str | None:
+def told(document: Document, path: Path, kind: Kind, fits: Callable[[Kind], bool]) -> str | None:
     """Return what a member is that the Trainer in force does not know; None where no other one knows it either.
 
     Args:
@@ -253,8 +256,10 @@ def told(document: Mapping[str, Any], path: Path, kind: Kind, fits: Callable[[Ki
         return None
     order = list(every)
     newer = order.index(knowing[0]) > order.index(kind.trainer)
-    value = paths.lookup(document, path)
-    instead = _row(path, newer=newer)(document, value, kind.trainer)
+    instead = _row(path, newer=newer) or f"remove it, for {kind.trainer} has nothing in its place"
+    if "{patched}" in instead:
+        instead = _patched(document, kind.trainer)
+    instead = instead.replace("{processes}", _processes(paths.lookup(document, path)))
     fitting = [version for version in knowing if version.name != "next" and fits(every[version])]
     judged = f"; `--trainer {fitting[-1].name}` judges the file for a cluster that has it" if fitting else ""
     known = f"is known since {knowing[0]}" if newer else f"was removed in {order[order.index(knowing[-1]) + 1]}"
@@ -267,43 +272,39 @@ _FATE = "so with {} kubectl refuses the object, and from other clients the API s
 def _knows(shape: Shape, path: Path) -> bool:
     """Whether a shape has what is at a path, down to the type of a plain value."""
     for part in path:
-        inner = shape.items if isinstance(part, int) else (shape.properties or {}).get(part, shape.members)
+        named = shape.properties if shape.properties is not None else {}
+        inner = shape.items if isinstance(part, int) else named.get(part, shape.members)
         if inner is None:
             return False
         shape = inner
     return True
 
 
-def _row(path: Path, *, newer: bool) -> _Write:
+def _row(path: Path, *, newer: bool) -> str:
+    """Return what `versions.toml` says of a member, "" for nothing."""
     names = [part for part in path if isinstance(part, str)]
-    rows = _SINCE if newer else _UNTIL
-    for start in range(len(names)):
-        if found := rows.get(".".join(names[start:])):
-            return found
-    return _removed
+    rows = _rows()["newer" if newer else "removed"]
+    ends = (".".join(names[start:]) for start in range(len(names)))
+    return next((rows[each] for each in ends if each in rows), "")
 
 
-def _removed(_: Mapping[str, Any], __: Any, version: Version) -> str:
-    return f"remove it, for {version} has nothing in its place"
+@functools.cache
+def _rows() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads(resources.files(__package__).joinpath("versions.toml").read_text("utf-8"))
 
 
-def _says(text: str) -> _Write:
-    return lambda _, __, ___: text
-
-
-def _patched(document: Mapping[str, Any], _: Any, version: Version) -> str:
+def _patched(document: Document, version: Version) -> str:
     """Write what changes the pods of a runtime as the version in force spells it."""
-    text = kubeyaml.dump(kubeyaml.Row([overrides.spelled(document, version.patches)])).strip()[2:-2]
+    text = kubeyaml.dump(kubeyaml.Row([trainjobs.spelled(document, version.patches)])).strip()[2:-2]
     if len(text) > _LONGEST_REPLACEMENT:
         text = f"{text[:_LONGEST_REPLACEMENT].rpartition(', ')[0]}, … (and so on, entry by entry)"
     return f"{version} has {version.patches} in its place, so write this: {text}"
 
 
-def _processes(_: Mapping[str, Any], value: Any, __: Version) -> str:
+def _processes(value: object) -> str:
     if isinstance(value, int):
-        wanted = f"numProcPerNode: {value}"
-        return f"remove it, and write `{wanted}` into spec.trainer of each TrainJob of this runtime"
-    return f"remove it, for {_WORDS.get(str(value), _WORDS['auto'])}"
+        return f"and write `numProcPerNode: {value}` into spec.trainer of each TrainJob of this runtime"
+    return f"for {_WORDS.get(str(value), _WORDS['auto'])}"
 
 
 _WORDS = {
@@ -311,35 +312,3 @@ _WORDS = {
     "gpu": "Trainer itself starts a process for each GPU that the job asks for",
     "cpu": "Trainer itself starts a process for each CPU of a job that asks for no GPU",
 }
-
-_UNTIL: Mapping[str, _Write] = {
-    "spec.podSpecOverrides": _patched,
-    "spec.podTemplateOverrides": _patched,
-    "spec.labels": _patched,
-    "spec.annotations": _patched,
-    "torch.numProcPerNode": _processes,
-    "torch.elasticPolicy": _says("remove it, for no Trainer ever acted on it"),
-    "workloadRef": _says("Kubernetes replaced it by schedulingGroup, so write that"),
-}
-"""By the end of a member's path: what is written for a Trainer that does not know it any more."""
-
-_RUNTIME = "of the runtime"
-_SINCE: Mapping[str, _Write] = {
-    "spec.runtimePatches": _patched,
-    "spec.podTemplateOverrides": _patched,
-    "spec.activeDeadlineSeconds": _says(
-        f"write it into the Job {_RUNTIME}, at spec.template.spec.replicatedJobs[node].template.spec"
-    ),
-    "spec.terminationGracePeriodSeconds": _says(f"write it into the pod {_RUNTIME}"),
-    "torch.envInjection": _says("write the PET_ variables into the env of these containers"),
-    "mlPolicy.jax": _says("write numNodes alone, and JAX's variables into env"),
-    "mlPolicy.xgboost": _says("write numNodes alone, and the DMLC_ variables into env"),
-    "podGroupPolicy.volcano": _says("write podGroupPolicy: {coscheduling: {}}"),
-    "trainer.resourceClaimsPerNode": _says(
-        "write the same list as JSON into the annotation muster.dev/resource-claims"
-    ),
-    "spec.failurePolicy": _says(f"write failurePolicy, with maxRestarts, into spec.template.spec {_RUNTIME}"),
-    "spec.runPolicy": _says("write failurePolicy, as a JobSet has it, into spec.template.spec"),
-    "spec.scheduling": _says("write podGroupPolicy"),
-}
-"""By the end of a member's path: what is written for a Trainer that does not know it yet."""
