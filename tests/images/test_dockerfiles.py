@@ -46,7 +46,7 @@ def test_the_base_is_a_build_argument_with_a_digest_as_default(name):
 
 
 def test_every_image_has_the_same_base():
-    others = (REPOSITORY / "e2e/kind/probe.Dockerfile", REPOSITORY / "webhook/cli/packages/templates/image.part")
+    others = (REPOSITORY / "e2e/kind/probe.Dockerfile", REPOSITORY / "webhook/cli/package_templates/image.part")
     texts = [*DOCKERFILES.values(), *(each.read_text() for each in others)]
     assert len({re.search(r"^ARG (?:BASE|BUILD)=(python:.+)$", text, re.MULTILINE)[1] for text in texts}) == 1
 
