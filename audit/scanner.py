@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from muster.audit.record_schema import Record
+from muster.audit import record_schema
 
 __all__ = ["LONGEST", "MARK", "Names", "compiled", "is_secret", "record", "text", "value"]
 
@@ -38,7 +38,7 @@ _TOKENS = re.compile(
     r"|(?<=//)[^/?#\s\"'@:…]{0,256}:(?!\d{1,5}(?:…|\.\.))[^/?#\s\"'@…]{1,512}(?=…|\.\.\.)"  # and cut
     r"|(?<![\w.:@-])[\w.-]{1,64}:[^:/@\s\"']{3,256}(?=@(?!sha\d)[A-Za-z0-9])"  # an image with a password
     r"|(?<=[?&]sig=)[\w%+/=-]{16,}|(?<=hooks\.slack\.com/services/)[\w/]{16,}"
-    r"|(?<![A-Za-z0-9])[\w.~-]{3}\dQ~[\w.~-]{31,34}|(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"  # Azure
+    r"|(?<![A-Za-z0-9])[\w.~-]{3}\dQ~[\w.~-]{8,}|(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"  # Azure
     r"|(?<![A-Za-z0-9+])[A-Za-z0-9+/]{86}=="  # Azure's storage
     r"|(?<![\w@.-])(?:[0-9a-f]{40}|(?=[a-z]{0,51}\d)[a-z2-7]{52})(?!\w)"  # W&B; Azure DevOps
     # A long word of letters and digits that was cut: nobody knows its form.
@@ -103,12 +103,12 @@ def value(given: object, further: Names = None) -> object:
     return _value(given, lambda name: is_secret(name, further), 0)
 
 
-def record(raw: Record, further: Names = None) -> Record:
+def record(raw: record_schema.Record, further: Names = None) -> record_schema.Record:
     """Return a record with the values that the job has, without secrets; `raw` is not changed."""
     out = cast("dict[str, object]", value({**raw, "changes": [], "findings": []}, further))
     for part in ("changes", "findings"):
         out[part] = [_entry(each, further) for each in cast("Sequence[Mapping[str, object]]", raw[part])]
-    return cast("Record", out)
+    return cast("record_schema.Record", out)
 
 
 def _entry(entry: Mapping[str, object], further: Names) -> dict[str, object]:

@@ -48,6 +48,7 @@ def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Expl
     document, decision, registered = case.source.document, case.mutated, case.mutated.strategy
     chosen, job = registered.strategy if registered else None, _job(case, setup)
     world, earlier = _measured(job), restores.applied(document)
+    line = _described(job) if job else None
     explained = {
         **{key: value for key, value in findings_report.place_of(case.source.origin).items() if key != "line"},
         "object": case.title,
@@ -63,7 +64,7 @@ def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Expl
         and registered
         and {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin},
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        "launch": _described(job) if job else None,
+        "launch": scanner.text(line) if line else line,
         "world": world
         and {
             "nodes": world.nodes,
@@ -111,9 +112,9 @@ def _because(case: Case, setup: Setup) -> str:
     label = governor.namespace_label
     if label is not None and policies.is_mode(label):
         return f"label {names.MODE_LABEL} of namespace {case.namespace}"
-    if setup.policy.framework(governor.framework).mode is not None:
-        return f"the configuration of framework {governor.framework}"
-    return "the global mode"
+    named, mode = (governor.granted, *governor.chosen), case.mutated.mode
+    of = next((each for each in named if setup.policy.framework(each).mode is mode), None)
+    return "the global mode" if of is None else f"the configuration of framework {of}"
 
 
 def _job(case: Case, setup: Setup) -> Job | None:

@@ -107,6 +107,7 @@ class Resolver:
     async def _resolve(self, asked: Asked, overlay: Overlay, *, large: bool) -> Ending:
         is_apart = large
         found: list[Finding] | None = None if self._dry_runs is not None else []
+        fetched: set[readers.Ref] = set()
         for _ in range(_MAX_FETCHES):
             self._picks.show(asked.request, overlay)
             try:
@@ -115,7 +116,11 @@ class Resolver:
                 is_apart = True
             except readers.NotCached as missing:
                 is_apart = True  # what is not cached may be of any size
-                await self._fill(overlay, missing.ref)
+                if missing.ref in fetched:  # asked for again, because the one of this name has another uid
+                    overlay.put(missing.ref, None)
+                else:
+                    await self._fill(overlay, missing.ref)
+                    fetched.add(missing.ref)
             else:
                 if made.questions and self._dry_runs is not None:
                     found = await self._dry_runs.findings(asked.request, made.questions)

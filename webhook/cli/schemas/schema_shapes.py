@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import operator
 import re
 from collections.abc import Mapping
 
@@ -132,6 +133,10 @@ def kinds(trainer: str = NEWEST.name) -> Mapping[str, Kind]:
     return found
 
 
+_limits = operator.attrgetter(*Limits.__struct_fields__)
+_UNLIMITED = _limits(Limits())
+
+
 class _Linker:
     """Makes shapes of their descriptions; each name becomes one shape."""
 
@@ -156,7 +161,7 @@ class _Linker:
         elif made.types == (dict,):
             made.properties = {name: self.link(each) for name, each in described.properties.items()}
         made.items = None if described.items is None else self.link(described.items)
-        if any(getattr(described, word) is not None for word in Limits.__struct_fields__):
+        if _limits(described) != _UNLIMITED:
             made.limits = described
         if described.pattern is not None:
             made.pattern = re.compile(re.sub(r"\$$", r"\\Z", described.pattern))
