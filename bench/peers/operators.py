@@ -35,9 +35,8 @@ class Kopf(Served):
             shutil.rmtree(work, ignore_errors=True)
             commands.say(f"installing kopf once into {folder}")
             commands.run([sys.executable, "-m", "venv", work], timeout=300)
-            commands.run(
-                [work / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "-r", _PINS], timeout=600
-            )
+            install = (work / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes")
+            commands.run([*install, "-r", _PINS.with_suffix(".lock")], timeout=600)
             work.rename(folder)
 
     def versions(self) -> dict[str, str]:

@@ -37,6 +37,7 @@ def test_a_review_that_is_refused_is_not_measured():
         decisions.measured([axes.Axis("bad", (1,), lambda _: axes.Case(orjson.dumps(document)))], 1, 1)
 
 
+@pytest.mark.thorough
 def test_each_size_is_measured_in_both_phases_and_every_round_and_has_its_row():
     axis = axes.AXES[2]
     found = decisions.measured([axes.Axis(axis.name, (1, 2), axis.make)], 2, 2)

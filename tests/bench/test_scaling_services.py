@@ -42,6 +42,7 @@ def lab(tmp_path, monkeypatch):
         each.wait(10)
 
 
+@pytest.mark.thorough
 def test_every_setting_is_served_in_each_round_and_nothing_is_left_running(lab):
     settings = (services.Setting("to a file", replicas=2), services.Setting("to standard output", file=False))
     found = services.taken_turns(lab, settings, 2, 0.2)

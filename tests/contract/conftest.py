@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ def python() -> Path:
     if named is None:
         pytest.fail("MUSTER_TRL_PYTHON must name a python that has trl installed; `make contract` does")
     return Path(named)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary(tmp_path_factory) -> Iterator[str]:
+    """The folder for temporary files: torchrun makes one for its logs there and leaves it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("t")))
+        yield os.environ["TMPDIR"]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-_FEW = ["jobset-torch"]
+_FEW = ["jobset-torch other"]
 _TEXTS = {
     "scripts exec": 2,
     "scripts torchrun": 2,
@@ -23,7 +23,7 @@ _TEXTS = {
 _MORE_TEXTS = {"scripts": 140, "words": 40}
 _KINDS = {("kind", "env of it and of its sampler"): 2}
 _MEMORIES = 12
-_MORE = ["trainjob-trl", "trainjob-torchtune", "jobset-vllm", "jobset-shell", "owned", "claims"]
+_MORE = ["jobset-torch", "trainjob-trl", "trainjob-torchtune", "jobset-vllm", "jobset-shell", "owned", "claims"]
 
 
 def grown(*parts):
@@ -33,7 +33,7 @@ def grown(*parts):
 
 @pytest.mark.parametrize("skeleton", [*_FEW, *(pytest.param(each, marks=pytest.mark.thorough) for each in _MORE)])
 def test_no_list_of_a_job_makes_a_decision_grow_faster_than_the_job(skeleton):
-    done = grown(skeleton)
+    done = grown(*skeleton.split())
     measured = re.search(r"^(\d+) measured, (\d+) too steep$", done.stdout, re.MULTILINE)
     assert measured, done.stderr
     assert int(measured[1]) > 50

@@ -9,10 +9,11 @@ from pathlib import PurePosixPath
 import pytest
 
 from e2e.cluster.places import REPOSITORY
+from tools import pins as locks
 
 IMAGES = REPOSITORY / "images"
 DOCKERFILES = {path.parent.name: path.read_text() for path in sorted(IMAGES.glob("*/Dockerfile"))}
-WITH_TORCH = [name for name, text in DOCKERFILES.items() if "images/torch.txt" in text]
+WITH_TORCH = [name for name, text in DOCKERFILES.items() if "images/torch.lock" in text]
 LABELS = ("title", "description", "licenses", "version", "revision")
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 
@@ -38,10 +39,16 @@ def test_there_are_images_of_trainings_of_sessions_and_of_the_webhook():
 
 
 @every_image
-def test_the_base_is_a_build_argument_with_a_pinned_default(name):
+def test_the_base_is_a_build_argument_with_a_digest_as_default(name):
     lines = instructions(DOCKERFILES[name])
-    assert lines[0] == "ARG BASE=python:3.11-slim-bookworm"
+    assert re.fullmatch(r"ARG BASE=python:3\.11-slim-bookworm@sha256:[0-9a-f]{64}", lines[0])
     assert {line.partition(" AS ")[0] for line in lines if line.startswith("FROM ")} == {"FROM ${BASE}"}
+
+
+def test_every_image_has_the_same_base():
+    others = (REPOSITORY / "e2e/kind/probe.Dockerfile", REPOSITORY / "webhook/cli/package_templates/image.part")
+    texts = [*DOCKERFILES.values(), *(each.read_text() for each in others)]
+    assert len({re.search(r"^ARG (?:BASE|BUILD)=(python:.+)$", text, re.MULTILINE)[1] for text in texts}) == 1
 
 
 @every_image
@@ -65,9 +72,22 @@ def test_packages_come_from_files_of_pins_or_from_the_context_and_leave_no_cache
     assert "ENV PIP_NO_CACHE_DIR=1 " in text
     for command in re.findall(r"pip (?:--python \S+ )?install ([^&;]+)", " && ".join(instructions(text))):
         words = command.split()
-        from_pins = "-r" in words and re.fullmatch(r"(/opt/|requirements/)[\w-]+\.txt", words[words.index("-r") + 1])
-        from_context = {"--no-deps", "--no-build-isolation"} <= set(words)
-        assert from_pins or from_context, command
+        assert "--no-deps" in words, command
+        if "-r" in words:
+            assert re.fullmatch(r"(/opt/|requirements/)[\w-]+\.lock", words[words.index("-r") + 1]), command
+            assert "--only-binary :all: --require-hashes" in command
+        else:
+            assert "--no-build-isolation" in words, command
+
+
+@every_image
+def test_packages_of_debian_are_pinned_as_well(name):
+    installed = re.findall(r"apt-get install ([^&]+)", " && ".join(instructions(DOCKERFILES[name])))
+    assert installed == ["--yes --no-install-recommends ${PACKAGES} "] * len(installed)
+    pinned = re.findall(r'^ARG PACKAGES="(.+)"$', DOCKERFILES[name], re.MULTILINE)
+    assert len(pinned) == len(installed)
+    assert all(re.fullmatch(r"[a-z0-9+-]+=[\w.+:~-]+", each) for each in " ".join(pinned).split())
+    assert not pinned or f'"{pinned[0]}"' in DOCKERFILES["vllm"]
 
 
 @every_image
@@ -91,7 +111,7 @@ def test_the_context_has_what_is_copied(name):
 def test_the_layer_of_torch_is_the_same_in_all_images_that_have_it(name):
     def until_torch(text):
         lines = text[text.index("ARG BASE") :].splitlines()
-        (end,) = [number for number, line in enumerate(lines) if line.endswith("-r /opt/torch.txt")]
+        (end,) = [number for number, line in enumerate(lines) if line.endswith("-r /opt/torch.lock")]
         return lines[: end + 1]
 
     assert until_torch(DOCKERFILES[name]) == until_torch(DOCKERFILES["trl"])
@@ -119,12 +139,46 @@ def test_an_image_that_trains_has_the_guard_and_asks_it_when_it_is_built(name):
     assert re.search(r"RUN site=.+-m muster_guard \w+", " ".join(instructions(text)))
 
 
-@pytest.mark.parametrize("path", sorted(IMAGES.rglob("*.txt")), ids=lambda path: str(path.relative_to(IMAGES)))
+every_file_of_pins = pytest.mark.parametrize("path", locks.pinned(), ids=lambda path: str(path.relative_to(REPOSITORY)))
+
+
+@every_file_of_pins
 def test_every_package_is_pinned_once(path):
     written = pins(path)
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line) for line in written)
-    names = [re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in written]
+    names = [_name(line) for line in written]
     assert len(names) == len(set(names))
+
+
+@every_file_of_pins
+def test_the_lock_has_each_pin_with_the_hashes_of_its_wheels(path):
+    """`make pins` writes it."""
+    lines = [line.split() for line in pins(path.with_suffix(".lock"))]
+    assert {(_name(pin), pin.partition("==")[2]) for pin, *_ in lines} == {
+        (_name(pin), pin.partition("==")[2]) for pin in pins(path)
+    }
+    for pin, *hashes in lines:
+        assert hashes, pin
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), pin
+
+
+def test_every_file_of_requirements_has_a_lock():
+    written = {
+        *REPOSITORY.glob("requirements/*.txt"),
+        *REPOSITORY.glob("*/**/requirements*.txt"),
+        *IMAGES.rglob("*.txt"),
+    }
+    assert {each for each in written if "build" not in each.parts} <= set(locks.pinned())
+
+
+def test_what_make_installs_has_the_hash_that_is_in_a_lock():
+    installs = re.findall(r"pip install (.+)", (REPOSITORY / "Makefile").read_text())
+    for each in installs:
+        from_checkout = each.endswith(("--editable .", "--no-deps ./images/vllm/cpu"))
+        assert from_checkout or (
+            "--no-deps --require-hashes" in each and ".txt " not in f"{each} ".replace(":.txt=.lock", "")
+        )
+    assert len(installs) == 9
 
 
 def test_torch_is_pinned_in_one_place_for_trl():
@@ -140,7 +194,7 @@ def test_the_image_of_both_roles_has_the_vllm_of_one_image_and_the_trl_of_the_ot
     )
     added = {_name(pin): pin for pin in pins(IMAGES / "rl" / "requirements.txt")}
     assert added == {name: pin for name, pin in trl.items() if name not in vllm and name != "bitsandbytes"}
-    upto = "-r /opt/requirements.txt"
+    upto = "-r /opt/requirements.lock"
     ours, theirs = (instructions(DOCKERFILES[name]) for name in ("rl", "vllm"))
     (last,) = [index for index, line in enumerate(theirs) if line.endswith(upto)]
     assert ours[: last + 1] == theirs[: last + 1], "a node stores the layers once"
@@ -158,7 +212,7 @@ def test_the_contract_tests_run_on_what_the_images_of_trainings_hold():
     makefile = (REPOSITORY / "Makefile").read_text()
     (files,) = re.findall(r"^TRL_PINS := (.+)$", makefile, re.MULTILINE)
     assert files.split() == ["images/torch.txt", *(f"images/{name}/requirements.txt" for name in ("trl", "torchtune"))]
-    assert "$(addprefix -r ,$(TRL_PINS))" in makefile
+    assert "$(addprefix -r ,$(TRL_PINS:.txt=.lock))" in makefile
     versions = {}
     for line in (line for file in files.split() for line in pins(REPOSITORY / file)):
         name, _, version = line.partition("==")

@@ -117,25 +117,12 @@ def is_whole(launch, world):
 
 @few
 @given(drawn_launches.drawn())
-def test_what_is_left_without_a_finding_trains_on_all_devices(judge, launch):
+def test_a_launch_is_refused_told_and_let_in_as_the_model_of_the_launchers_says(judge, launch):
     judged = judge(launch)
-
-    assert judged.findings or is_whole(launch, judged.world), f"{launch}\n{judged}"
-
-
-@few
-@given(drawn_launches.drawn())
-def test_what_trains_on_all_devices_is_never_refused(judge, launch):
-    judged = judge(launch)
+    world, whole = judged.world, is_whole(launch, judged.world)
     errors = [each for each in judged.findings if each.severity is Severity.ERROR]
 
-    assert not (errors and is_whole(launch, judged.world)), f"{launch}\n{judged}"
-
-
-@few
-@given(drawn_launches.drawn())
-def test_the_guard_is_never_told_another_size_than_the_one_world_has(judge, launch):
-    judged = judge(launch)
-    world = judged.world
+    assert judged.findings or whole, f"without a finding it does not train on all devices: {launch}\n{judged}"
+    assert not (errors and whole), f"it trains on all devices and is refused: {launch}\n{judged}"
     if isinstance(world, Worlds) and len(world.groups) == 1 and judged.told is not None:
-        assert judged.told == str(world.size), f"{launch}\n{judged}"
+        assert judged.told == str(world.size), f"the guard is told another size: {launch}\n{judged}"

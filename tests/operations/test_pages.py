@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 
@@ -15,8 +16,7 @@ from tests.operations import pages
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", pages.read("Makefile"), re.MULTILINE))
 MODULES = {"e2e.cluster": cluster._parser()}
 PYTHONS = ("python", ".venv/bin/python")
-
-every_page = pytest.mark.parametrize("page", pages.NAMES)
+MAKE = r"`make ([a-z][a-z0-9-]*)"
 
 
 def parsed(parser, words):
@@ -32,42 +32,38 @@ def test_the_pages_are_found():
     assert len(pages.NAMES) > 25
 
 
-@every_page
-def test_links_lead_somewhere(page):
-    for path, anchor in pages.links(page):
-        assert (pages.ROOT / path).exists(), path
-        if anchor:
-            assert anchor in pages.anchors(path), f"{path}#{anchor}"
+def test_links_lead_somewhere():
+    links = [(page, path, anchor) for page in pages.NAMES for path, anchor in pages.links(page)]
+    assert [each for each in links if not (pages.ROOT / each[1]).exists()] == []
+    assert [each for each in links if each[2] and each[2] not in pages.anchors(each[1])] == []
 
 
-@every_page
-def test_targets_of_make_exist(page):
-    named = re.findall(r"`make ([a-z][a-z0-9-]*)", pages.read(page))
-    named += [words[0] for words in pages.commands(page, ["make"])]
-    assert set(named) <= TARGETS
+def test_targets_of_make_exist():
+    named = [(page, target) for page in pages.NAMES for target in re.findall(MAKE, pages.read(page))]
+    named += [(page, words[0]) for page in pages.NAMES for words in pages.commands(page, ["make"])]
+    assert [each for each in named if each[1] not in TARGETS] == []
 
 
-@every_page
-def test_suites_are_started_as_their_runner_wants_it(page):
-    text = pages.read(page)
-    for given in re.findall(r'make e2e (?:OWN=1 )?ARGS="([^"]*)"', text):
-        parsed(run._parser(), shlex.split(given))
+def test_suites_are_started_as_their_runner_wants_it():
+    for page in pages.NAMES:
+        for given in re.findall(r'make e2e (?:OWN=1 )?ARGS="([^"]*)"', pages.read(page)):
+            parsed(run._parser(), shlex.split(given))
 
 
-@every_page
-def test_commands_of_muster_are_taken_by_its_parser(page):
-    for words in pages.commands(page, ["muster"]):
-        _, unknown = parsed(commandline.parser(), words)
-        assert unknown == [], words
+def test_commands_of_muster_are_taken_by_its_parser():
+    parser = commandline.parser()
+    for page in pages.NAMES:
+        for words in pages.commands(page, ["muster"]):
+            _, unknown = parsed(parser, words)
+            assert unknown == [], (page, words)
 
 
-@every_page
 @pytest.mark.parametrize("module", MODULES)
-def test_commands_of_python_are_taken_by_their_parsers(page, module):
-    for python in PYTHONS:
+def test_commands_of_python_are_taken_by_their_parsers(module):
+    for page, python in itertools.product(pages.NAMES, PYTHONS):
         for words in pages.commands(page, [python, "-m", module]):
             _, unknown = parsed(MODULES[module], words)
-            assert unknown == [], words
+            assert unknown == [], (page, words)
 
 
 def test_commands_are_found_where_pages_have_them():

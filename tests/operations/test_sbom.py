@@ -11,13 +11,13 @@ import pytest
 
 from tests.operations import pages
 
-PROGRAM = pages.ROOT / "images" / "webhook" / "sbom.py"
+PROGRAM = pages.ROOT / "images" / "sbom.py"
 BUILT_AND_GONE = {"setuptools"}  # the Dockerfile uninstalls it, see there
 
 
-def made(*options):
+def made(*options, arguments=()):
     """The bill of the Python that runs this test, made as in the image: piped into its standard input."""
-    command = [sys.executable, *options, "-"]
+    command = [sys.executable, *options, "-", *arguments]
     return subprocess.run(command, input=PROGRAM.read_text(), capture_output=True, check=True, text=True).stdout
 
 
@@ -35,11 +35,13 @@ def purls(bill):
     return {each["purl"] for each in bill["components"]}
 
 
-def test_it_is_a_valid_cyclonedx_document(text):
+@pytest.mark.parametrize("arguments", [[], ["muster-trl:0.1.0"]])
+def test_it_is_a_valid_cyclonedx_document(arguments):
     reason = "cyclonedx-python-lib and jsonschema are in requirements/dev.txt, and not in this environment"
     validation = pytest.importorskip("cyclonedx.validation.json", reason=reason)
     schema = pytest.importorskip("cyclonedx.schema", reason=reason)
     pytest.importorskip("jsonschema", reason=reason)
+    text = made(arguments=arguments)
     validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
     assert validator.validate_str(text) is None
     assert validator.validate_str(text.replace('"type": "library"', '"type": "book"')) is not None
@@ -75,6 +77,13 @@ def test_it_is_about_muster_and_says_what_it_needs(bill):
         each.startswith("pkg:pypi/pytest@") for each in needs[subject["bom-ref"]]
     )  # one that an image has not
     assert {each for group in needs.values() for each in group} <= purls(bill) | {subject["bom-ref"]}
+
+
+def test_given_the_name_of_an_image_it_is_about_that_image():
+    bill = json.loads(made(arguments=["localhost/muster-trl:0.1.0"]))
+    subject = bill["metadata"]["component"]
+    assert (subject["type"], subject["name"], subject["version"]) == ("container", "muster-trl", "0.1.0")
+    assert {"cpython", "muster-admission"} <= {each["name"] for each in bill["components"]}
 
 
 def test_it_lists_the_debian_packages_of_the_machine_where_it_is_one(bill):

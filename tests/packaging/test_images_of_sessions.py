@@ -120,6 +120,21 @@ def learns(stage, name, *words, **how):
     assert owners == {USER}
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bill_of_materials_of_an_image_has_every_package_that_is_pinned_for_it(images, tmp_path, name):
+    folder = REPOSITORY / "images"
+    program = ("python3", "/images/sbom.py", f"muster-{name}:0.1.0")
+    with Container(Wanted(images[name], program, (Volume(folder, "/images"),), entry=False), tmp_path) as container:
+        bill = json.loads(container.output())
+        assert container.wait() == 0
+    assert bill["metadata"]["component"]["name"] == f"muster-{name}"
+    there = {each["purl"].partition("?")[0] for each in bill["components"]}
+    for line in (folder / name / "requirements.lock").read_text().splitlines()[1:]:
+        package, _, version = line.split()[0].partition("==")
+        assert f"pkg:pypi/{package}@{version}" in there
+    assert any(each.startswith("pkg:deb/debian/libc6@") for each in there)
+
+
 def test_the_image_of_the_gateway_alone_says_that_it_has_no_engines(stage):
     said = stage.run("gateway", *SERVE, "--base", str(stage.base), code=2)
     assert "--trainer-python: the trainer needs torch, which this interpreter has not" in said

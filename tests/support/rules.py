@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from collections.abc import Iterator
@@ -30,8 +31,7 @@ def watch() -> None:
 
 def strangers() -> list[str]:
     """Return what was seen of the groups of the catalogue and is not in it, and forget what was seen."""
-    known = catalogue.load()
-    groups = {each.partition("/")[0] for each in known}
+    known, groups = catalogue.load(), _groups()
     found = [
         f"{each} as {kind}"
         for each, kinds in seen.items()
@@ -42,9 +42,19 @@ def strangers() -> list[str]:
     return found
 
 
-def written() -> Iterator[tuple[str, str]]:
-    """Yield each id in the code, with {} for a name that is only known when it runs, and where it stands."""
-    groups = {each.partition("/")[0] for each in catalogue.load()}
+@functools.cache
+def _groups() -> frozenset[str]:
+    return frozenset(each.partition("/")[0] for each in catalogue.load())
+
+
+@functools.cache
+def written() -> tuple[tuple[str, str], ...]:
+    """Return each id in the code, with {} for a name that is only known when it runs, and where it stands."""
+    return tuple(_written())
+
+
+def _written() -> Iterator[tuple[str, str]]:
+    groups = _groups()
     for room in _ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

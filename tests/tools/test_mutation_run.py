@@ -11,6 +11,8 @@ import pytest
 
 from tools.mutants.measures import SITE
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 SHOP = """\
     def price(count):

@@ -154,7 +154,7 @@ def judged(trainer, runtime=None):
         return None, set()
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(TRL)
 def test_client_and_webhook_agree_about_every_configuration_of_trl(trainer):
     agree(trainer)

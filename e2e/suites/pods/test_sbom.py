@@ -9,7 +9,7 @@ import pytest
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.support.kubectls import Kubectl
 
-_PROGRAM = REPOSITORY / "images" / "webhook" / "sbom.py"
+_PROGRAM = REPOSITORY / "images" / "sbom.py"
 
 
 def test_the_pod_of_muster_says_what_its_image_holds(kubectl: Kubectl) -> None:

@@ -41,7 +41,7 @@ class Place:
         self._server = subprocess.Popen(
             [python, PROGRAMS / "fork_server.py", folder / "socket"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={"PATH": os.environ["PATH"], "HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
-                 "CUDA_VISIBLE_DEVICES": ""},
+                 "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(folder)},
             start_new_session=True,
         )  # fmt: skip
         assert self._server.stdout.readline() == b"ready\n"

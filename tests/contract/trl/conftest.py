@@ -28,11 +28,12 @@ def trl_python() -> str:
 
 
 @pytest.fixture(scope="session")
-def run_with_trl(trl_python, tmp_path_factory):
+def run_with_trl(trl_python, tmp_path_factory, temporary):
     """Run a program of this folder, or `-c code`, and return what it printed; no GPU, no network, no settings."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path_factory.mktemp("home")),
+        "TMPDIR": temporary,
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
     }

@@ -25,7 +25,12 @@ def read_environment(text):
 def two_nodes(trl_python, *nodes):
     """Start an agent per entry of `nodes` (its PET_* values) and return what each one's only worker was given."""
     command = [trl_python, "-m", "torch.distributed.run", "--no-python", "env"]
-    common = {"PATH": os.environ["PATH"], "PET_NNODES": str(len(nodes)), "PET_NPROC_PER_NODE": "1"}
+    common = {
+        "PATH": os.environ["PATH"],
+        "TMPDIR": os.environ["TMPDIR"],
+        "PET_NNODES": str(len(nodes)),
+        "PET_NPROC_PER_NODE": "1",
+    }
     with contextlib.ExitStack() as stack:
         agents = []
         for node in nodes:

@@ -3,8 +3,8 @@
 It runs inside the image, with the image's Python and only the standard library. So it lists what the image really
 holds, and nothing has to be added to the image or to the machine that asks:
 
-    docker run --rm -i --entrypoint python3 IMAGE - < images/webhook/sbom.py > build/sbom.json
-    kubectl -n muster-system exec -i deploy/muster -- python3 - < images/webhook/sbom.py > build/sbom.json
+    docker run --rm -i --entrypoint python3 IMAGE - IMAGE < images/sbom.py > build/sbom.json
+    kubectl -n muster-system exec -i deploy/muster -- python3 - < images/sbom.py > build/sbom.json
 
 It lists the Python distributions of the environment and of the base, and the base's Debian packages, with the licences
 that distributions state and the distributions that they need. It holds no time and no random value: the same image
@@ -40,16 +40,24 @@ Component = dict[str, Any]
 
 def main() -> None:
     """Print the bill of materials."""
-    sys.stdout.write(json.dumps(bill(), indent=2, sort_keys=True) + "\n")
+    sys.stdout.write(json.dumps(bill(*sys.argv[1:]), indent=2, sort_keys=True) + "\n")
 
 
-def bill() -> dict[str, Any]:
-    """Return the whole document, a CycloneDX 1.6 BOM of Muster, or of Python where Muster is not installed."""
+def bill(image: str = "") -> dict[str, Any]:
+    """Return the whole document, a CycloneDX 1.6 BOM.
+
+    Args:
+        image: the name of the image that it is about; without one it is about Muster, or about Python where Muster is
+            not installed.
+    """
     environment = {name(each): each for each in metadata.distributions()}
-    muster = environment.get(_MUSTER)
+    muster = None if image else environment.get(_MUSTER)
     found = {pypi(each): each for each in (*beneath(), *environment.values()) if each is not muster}
     subject = {**distribution(muster), "type": "application"} if muster else interpreter()
-    components = [*map(distribution, found.values()), *debian(), *([interpreter()] if muster else [])]
+    components = [*map(distribution, found.values()), *debian(), *([interpreter()] if muster or image else [])]
+    if image:
+        short, _, version = image.rpartition("/")[2].partition(":")
+        subject = {"type": "container", "name": short, "version": version, "bom-ref": image}
     needs = [dependency(each, environment) for each in (*found.values(), *([muster] if muster else []))]
     content = {
         "components": sorted(components, key=lambda each: str(each["bom-ref"])),
