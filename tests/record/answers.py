@@ -84,7 +84,7 @@ def _run(argv: list[str], given: bytes = b"") -> tuple[int, bytes]:
 
 def _entry() -> Any:
     # By its file: an editable install of another checkout offers the names that this one lacks.
-    checkout = Path(os.environ["PYTHONPATH"].split(os.pathsep)[0])
+    checkout = Path(os.environ.get("PYTHONPATH", ".").split(os.pathsep)[0])
     for name in _ENTRIES:
         if (checkout / name.replace(".", "/")).with_suffix(".py").exists():
             return importlib.import_module(name)
