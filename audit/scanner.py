@@ -38,7 +38,7 @@ _TOKENS = re.compile(
     r"|(?<=//)[^/?#\s\"'@:…]{0,256}:(?!\d{1,5}(?:…|\.\.))[^/?#\s\"'@…]{1,512}(?=…|\.\.\.)"  # and cut
     r"|(?<![\w.:@-])[\w.-]{1,64}:[^:/@\s\"']{3,256}(?=@(?!sha\d)[A-Za-z0-9])"  # an image with a password
     r"|(?<=[?&]sig=)[\w%+/=-]{16,}|(?<=hooks\.slack\.com/services/)[\w/]{16,}"
-    r"|(?<![A-Za-z0-9])[\w.~-]{3}\dQ~[\w.~-]{31,34}|(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"  # Azure
+    r"|(?<![A-Za-z0-9])[\w.~-]{3}\dQ~[\w.~-]{8,}|(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"  # Azure
     r"|(?<![A-Za-z0-9+])[A-Za-z0-9+/]{86}=="  # Azure's storage
     r"|(?<![\w@.-])(?:[0-9a-f]{40}|(?=[a-z]{0,51}\d)[a-z2-7]{52})(?!\w)"  # W&B; Azure DevOps
     # A long word of letters and digits that was cut: nobody knows its form.

@@ -125,29 +125,28 @@ class _Beginnings:
     def __init__(self) -> None:
         self._first: Problem | None = None
         self._is_empty = True
-        self._unclean: list[LogLine] = []
+        self._unclean = 0
+        self._killed: LogLine | None = None  # the first line after a process that was killed
 
     def see(self, link: Link, line: LogLine, name: str) -> None:
         """Take note of a record; `name` is that of its event, "" for none and in a record that was changed."""
-        status = cast("Sealed", link)["event"]["details"].get("status") if name else ""
-        if name == "log_started" and status != "clean":
-            self._unclean.append(line)
+        if name == "log_started" and cast("Sealed", link)["event"]["details"].get("status") != "clean":
+            self._unclean, self._killed = self._unclean + 1, self._killed or line
         if self._is_empty and link["seq"] != 1:
             message = f"this chain begins at record {link['seq']}; what stood before is not known"
             self._first = _problem(line, "begins", message)
             if name == "log_damaged":
-                self._first = _problem(line, "removed", f"{message}, since the file was {status} while it was written")
+                self._first = _problem(line, "removed", f"{message}, since the file was damaged while it was written")
         self._is_empty = False
 
     def told(self) -> Iterator[Problem]:
         """Yield what was seen; called after the last record."""
         if self._first:
             yield self._first
-        if self._unclean:
-            count, line = len(self._unclean), self._unclean[0]
-            starts = "1 start" if count == 1 else f"{count} starts"
+        if self._killed:
+            starts = "1 start" if self._unclean == 1 else f"{self._unclean} starts"
             message = f"{starts} without a clean end: reviews of the last moments before each may be missing"
-            yield _problem(line, "unclean", message)
+            yield _problem(self._killed, "unclean", message)
 
 
 class _Succession:

@@ -1,14 +1,17 @@
 """Bodies: how many bytes of requests are in memory, all connections together.
 
-Bodies that arrive count, and so do those that have arrived until their answer is made. Where there are too many, the
-one that has been arriving for longest is dropped: the API server sends a body within milliseconds, so whoever keeps
-bodies half-sent loses them first.
+Bodies that arrive count, and so do those that have arrived until their answer is made. Where there are too many, those
+that arrive or those of one owner give way, whichever are more bytes. Of those that arrive, the one that has been
+arriving for longest is dropped: the API server sends a body within milliseconds, so whoever keeps bodies half-sent
+loses them first. Of an owner's, the newest is dropped, with what is done with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Hashable
+from functools import partial
 
 from aiohttp import HttpVersion11, web
 
@@ -26,14 +29,16 @@ class Body:
 
     Attributes:
         size: bytes in memory.
-        patience: is brought to its end to drop it.
+        owner: whose it is, once that is known; None while it arrives.
+        drop: ends its arrival, or what is done with it.
     """
 
-    __slots__ = ("patience", "size")
+    __slots__ = ("drop", "owner", "size")
 
-    def __init__(self, patience: asyncio.Timeout) -> None:
+    def __init__(self, drop: Callable[[], object]) -> None:
         self.size = 0
-        self.patience = patience
+        self.owner: Hashable = None
+        self.drop = drop
 
 
 class Bodies:
@@ -52,30 +57,38 @@ class Bodies:
         self.each = each
         self.held = 0
         self._limit = limit
-        self._arriving: dict[Body, None] = {}  # the oldest first
+        self._droppable: defaultdict[Hashable, dict[Body, None]] = defaultdict(dict)  # by owner, the oldest first
 
-    def begin(self, patience: asyncio.Timeout) -> Body:
+    def begin(self, drop: Callable[[], object]) -> Body:
         """Count a body from now on."""
-        body = Body(patience)
-        self._arriving[body] = None
+        body = Body(drop)
+        self._droppable[None][body] = None
         return body
 
     def grow(self, body: Body, size: int) -> None:
         """Count more bytes of a body, and drop others or itself when there are too many."""
         body.size += size
         self.held += size
-        while self.held > self._limit and self._arriving:
-            oldest = next(iter(self._arriving))
-            oldest.patience.reschedule(asyncio.get_running_loop().time())
-            self.release(oldest)
+        while self.held > self._limit and self._droppable:
+            owner, bodies = max(self._droppable.items(), key=lambda each: sum(body.size for body in each[1]))
+            dropped = next(iter(bodies) if owner is None else reversed(bodies))
+            self.release(dropped)
+            dropped.drop()
 
     def arrived(self, body: Body) -> None:
         """Keep a body from being dropped: it is complete."""
-        self._arriving.pop(body, None)
+        self._droppable[body.owner].pop(body, None)
+        if not self._droppable[body.owner]:
+            del self._droppable[body.owner]
+
+    def claim(self, body: Body, owner: Hashable, drop: Callable[[], object]) -> None:
+        """Let a body that has arrived be dropped again, where its owner has most bytes and another body arrives."""
+        body.owner, body.drop = owner, drop
+        self._droppable[owner][body] = None
 
     def release(self, body: Body) -> None:
         """Count a body no longer."""
-        self._arriving.pop(body, None)
+        self.arrived(body)
         self.held -= body.size
         body.size = 0
 
@@ -122,11 +135,16 @@ class CountedRequest(web.BaseRequest):
             patience = asyncio.timeout(None)
             try:
                 async with patience:
-                    self._counted = self.bodies.begin(patience)
+                    self._counted = self.bodies.begin(partial(patience.reschedule, 0.0))  # long ago
                     self._whole = await self._arrive(self._counted)
             except TimeoutError as error:
                 raise BodyDroppedError from error
         return self._whole
+
+    def claim_body(self, owner: Hashable, drop: Callable[[], object]) -> None:
+        """Tell whose the body is, and how what is done with it ends where its owner has too many bytes."""
+        if self._counted is not None:
+            self.bodies.claim(self._counted, owner, drop)
 
     def release_body(self) -> None:
         """Count the body no longer."""

@@ -152,9 +152,9 @@ class Metrics:
         """Count a connection that was closed: `crowded` for another one, or because it was `slow`."""
         self._closed.labels(reason).inc()
 
-    def in_flight(self, count: int) -> None:
-        """Set the number of admissions under way."""
-        self._in_flight.set(count)
+    def in_flight(self, read: Callable[[], float]) -> None:
+        """Tell at each scrape how many admissions are under way."""
+        self._in_flight.set_function(read)
 
     def watch(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, float]]) -> None:
         """Add a gauge that is read at each scrape, one series per key of what `read` returns."""

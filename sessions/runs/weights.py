@@ -114,8 +114,8 @@ async def save(  # noqa: PLR0913  # what a request to save is made of
         asked: the request.
         ask: asks the engine.
     """
-    full = kind == "save_weights"
-    name = paths.checked(asked["path"]) if asked.get("path") else None
+    full, given = kind == "save_weights", asked.get("path")
+    name = paths.checked(given or "") if full or given is not None else None  # a sampling session needs no name
     checkpoint = paths.Checkpoint(model["id"], "weights" if full else "sampler_weights", name) if name else None
     folder = place(context.config.root, "weights" if full else "sampler_weights", model["id"], number(context, seq))
     if checkpoint and full and not asked.get("overwrite"):

@@ -243,14 +243,23 @@ class Changes:
         original = holder.before if holder.unit else before
         step = paths.spell(holder.node, holder.member, last) if op == "remove" else ""  # from the entry's own name
         _write(op, holder.node, last, after)
+        if isinstance(last, int):
+            paths.changed(holder.node, last, shifted=op != "replace")
         if not paths.KEYS.isdisjoint(place):  # the names of what is around it may be others now
             self._holder = None
+            self._rename(place)
             holder = holder if op == "remove" else self._held(place[:-1])
         steps = [*holder.steps, step or paths.spell(holder.node, holder.member, last)]
         field = paths.written(steps)
         unit = paths.written(steps[: len(holder.unit)]) if holder.unit else field
         change = Change(op, paths.pointer(place), field, unit, before, after, rule, reason)
         self._keep([change], [place], original)
+
+    def _rename(self, place: Path) -> None:
+        """Have the keys of lists read again that `place` is in; it is, or is inside of, the key of an entry."""
+        for depth, part in enumerate(place):
+            if isinstance(part, int) and isinstance(entries := paths.lookup(self.document, place[:depth]), list):
+                paths.changed(entries, part, shifted=False)
 
     def _keep(self, changes: list[Change], places: list[Path], original: Any) -> None:
         """Keep changes of one object or list, with their places and the original of their units."""

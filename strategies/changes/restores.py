@@ -25,6 +25,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -122,11 +123,18 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
     if old.get("spec") != changes.document.get("spec"):  # most updates touch metadata only
         memory = applied(old)
         seen: set[tuple[Path | None, Path | None]] = set()  # a place has many names, and a value may be large
+        late: list[tuple[Path, Path | None, Any]] = []
         for field, digest in itertools.islice(memory.get("fields", {}).items(), MOST_FIELDS):
-            named = paths.locate(old, field), paths.locate(changes.document, field)
-            if named not in seen:
-                seen.add(named)
-                _restore_field(old, changes, *named, digest)
+            stored_at, incoming_at = named = paths.locate(old, field), paths.locate(changes.document, field)
+            if named in seen:
+                continue
+            seen.add(named)
+            if incoming_at and _renames(old, changes, stored_at, incoming_at):
+                late.append((incoming_at, stored_at, digest))
+            else:
+                _restore_field(old, changes, stored_at, incoming_at, digest)
+        for incoming_at, stored_at, digest in sorted(late, key=operator.itemgetter(0), reverse=True):
+            _restore_field(old, changes, stored_at, incoming_at, digest)
         entries.keep(old, changes, memory.get("kept"), _hash)
         _restore_claims(old, changes)
     _keep(old, changes)
@@ -150,6 +158,20 @@ def _keep(old: Mapping[str, Any], changes: Changes) -> None:
         changes.remove(_ANNOTATION, rule=_RULE, reason="only Muster writes this annotation, when a job is created")
     else:
         changes.set(_ANNOTATION, note, rule=_RULE, reason="Muster's memory of the job keeps its stored value")
+
+
+def _renames(old: Mapping[str, Any], changes: Changes, stored_at: Path | None, incoming_at: Path) -> bool:
+    """Whether a restore gives entries of a list other names or indexes, those behind the place too.
+
+    Where these are restored from the end of the list, the others are where they were, and none is looked for again.
+    """
+    stored = ABSENT if stored_at is None else paths.lookup(old, stored_at)
+    named = [_keys(each) for each in (stored, paths.lookup(changes.document, incoming_at))]
+    return not paths.KEYS.isdisjoint(incoming_at) or (isinstance(incoming_at[-1], int) and named[0] != named[1])
+
+
+def _keys(entry: Any) -> Any:
+    return {key: entry[key] for key in paths.KEYS & entry.keys()} if isinstance(entry, Mapping) else entry
 
 
 def _restore_field(

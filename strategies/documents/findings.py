@@ -12,7 +12,19 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-__all__ = ["MOST", "Finding", "Severity", "beginning", "error", "errors", "limited", "note", "quoted", "warning"]
+__all__ = [
+    "MOST",
+    "Finding",
+    "Severity",
+    "beginning",
+    "error",
+    "errors",
+    "limited",
+    "note",
+    "once",
+    "quoted",
+    "warning",
+]
 
 MOST = 300
 """Findings of one decision; the others are counted."""
@@ -105,6 +117,11 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 def errors(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that deny the job."""
     return [finding for finding in findings if finding.severity is Severity.ERROR]
+
+
+def once(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings without repetitions, which several parts of one job may have in common."""
+    return list({finding.identity: finding for finding in reversed(list(findings))}.values())[::-1]
 
 
 def _made(severity: Severity, field: str, value: Any, message: str, rule: str) -> Finding:

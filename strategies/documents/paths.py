@@ -23,6 +23,7 @@ __all__ = [
     "KEYS",
     "Absent",
     "Path",
+    "changed",
     "enclosing",
     "field",
     "locate",
@@ -62,7 +63,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _SEGMENT = re.compile(r"\.?([A-Za-z0-9_-]+)|\[((?:[^\]\\]|\\.)*)\]", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _INDEXED = 32  # entries from which on a list is indexed
-_REMEMBERED = 4  # lists; each entry keeps its list alive, so that its id stays its own
+_REMEMBERED = 64  # lists whose index is kept
 _LONGEST_KEY = 512  # characters; names have at most 253, and each change and finding tells its path
 _LONGEST_INDEX = 9  # digits; no list is longer, and int() of a million digits takes long
 
@@ -150,11 +151,12 @@ def _first(entries: list[Any], member: str, key: str) -> int | None:
     if len(entries) < _INDEXED:
         keys = _keys(entries, merge_key)
         return keys.index(key) if key in keys else None
-    place = _index(entries, merge_key).get(key)
-    if place is not None and _key_of(entries[place], merge_key) == key:
-        return place
-    _known.pop((id(entries), merge_key), None)  # an entry was replaced since
-    return _index(entries, merge_key).get(key)
+    index = _indexes.get((id(entries), merge_key))
+    if index is None:
+        while len(_indexes) >= _REMEMBERED:
+            _indexes.pop(next(iter(_indexes), (0, "")), None)  # empty only if another thread was first
+        index = _indexes[id(entries), merge_key] = _Index(entries, merge_key)
+    return index.first(key)
 
 
 def _keys(entries: list[Any], merge_key: str) -> list[str | None]:
@@ -170,24 +172,49 @@ def _key_of(entry: Any, merge_key: str) -> str | None:
     return found if type(found) is str or found is None else str(found)
 
 
-def _index(entries: list[Any], merge_key: str) -> dict[str | None, int]:
-    """Return the first place of each key of a long list, which is searched once and not once for each entry."""
-    held = _known.get((id(entries), merge_key))
-    if held is not None and held[0] is entries and held[1] == len(entries):
-        return held[2]
-    index: dict[str | None, int] = {}
-    known = 0
-    if held is not None and held[0] is entries and held[1] < len(entries):  # changes add entries at the end
-        _, known, index = held
-    while len(_known) >= _REMEMBERED:
-        _known.pop(next(iter(_known), ("", "")), None)  # type: ignore[arg-type]  # empty only if another thread was first
-    for place in range(known, len(entries)):
-        index.setdefault(_key_of(entries[place], merge_key), place)
-    _known[id(entries), merge_key] = entries, len(entries), index
-    return index
+class _Index:
+    """The first place of each key of a long list, whose entries are read once, as far as somebody has asked."""
+
+    def __init__(self, entries: list[Any], merge_key: str) -> None:
+        self._entries = entries  # kept alive, so that its id stays its own
+        self._merge_key = merge_key
+        self._read: list[str | None] = []
+        self._places: dict[str | None, int] = {}
+
+    def first(self, key: str) -> int | None:
+        place = self._places.get(key)
+        if place is not None:
+            return place
+        for place in range(len(self._read), len(self._entries)):
+            found = _key_of(self._entries[place], self._merge_key)
+            self._read.append(found)
+            self._places.setdefault(found, place)
+            if found == key:
+                return place
+        return None
+
+    def changed(self, place: int, *, shifted: bool) -> None:
+        if shifted or _key_of(self._entries[place], self._merge_key) not in self._read[place : place + 1]:
+            for key in self._read[place:]:
+                if self._places.get(key, -1) >= place:
+                    del self._places[key]
+            del self._read[place:]
 
 
-_known: dict[tuple[int, str], tuple[list[Any], int, dict[str | None, int]]] = {}
+_indexes: dict[tuple[int, str], _Index] = {}
+
+
+def changed(entries: list[Any], place: int, *, shifted: bool) -> None:
+    """Read keys of a list again, after an entry was added, removed, replaced or renamed.
+
+    Args:
+        entries: the list, as it is now.
+        place: the index of the entry.
+        shifted: whether the entries behind it have other indexes now.
+    """
+    for merge_key in _GET:
+        if index := _indexes.get((id(entries), merge_key)):
+            index.changed(place, shifted=shifted)
 
 
 def _is_index(text: str, entries: list[Any]) -> bool:

@@ -38,7 +38,7 @@ def find_assignment(job: Job, template: Template) -> Assignment | None:
     nearest = next(within(template), None)
     if nearest is not None or template.is_initializer:
         return nearest
-    return next(_around(job), None)
+    return Assignment(*job.common_role) if job.common_role else None
 
 
 def within(template: Template) -> Iterator[Assignment]:
@@ -48,17 +48,3 @@ def within(template: Template) -> Iterator[Assignment]:
         word = labels.get(names.ROLE_LABEL)
         if word is not None:
             yield Assignment(word, where, template.locate((*path, names.ROLE_LABEL)))
-
-
-def _around(job: Job) -> Iterator[Assignment]:
-    place = f"metadata.labels[{names.ROLE_LABEL}]"
-    own = (job.metadata.labels, f"the {job.kind}'s label", place)
-    levels = [
-        (job.owning.metadata.labels if job.owning else {}, "the TrainJob's label", f"TrainJob {place}"),
-        (job.runtime.labels if job.runtime else {}, "the runtime's label", f"runtime {place}"),
-    ]
-    levels.insert(0 if job.owner is None else len(levels), own)
-    for labels, where, field_path in levels:
-        word = labels.get(names.ROLE_LABEL)
-        if word is not None:
-            yield Assignment(word, where, field_path)

@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeVar, TypeVarTuple
 from msgspec import Struct, field, structs
 
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import decoding, model, pods, trainjobs
+from muster.strategies.documents import decoding, model, names, pods, trainjobs
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.jobs import askings, containers, parts
 from muster.strategies.jobs.parts import Parts
@@ -263,7 +263,8 @@ class Job(Struct, frozen=True, eq=False):
         """The parts of a JobSet that do its work, as they were before any change."""
         if _PARTS not in self.memory:
             framework = self.runtime.framework if self.runtime else None
-            made = parts.find(self.document, ("spec",), framework, self.identify, self._find_asked)
+            common = self.common_role[0] if self.common_role else None
+            made = parts.find(self.document, framework, self.identify, self._find_asked, common)
             self.memory[_PARTS] = (made,)
         found: Parts = self.memory[_PARTS][0]
         return found
@@ -299,6 +300,22 @@ class Job(Struct, frozen=True, eq=False):
         levels = [theirs, self.runtime.annotations if self.runtime else {}]
         levels.insert(0 if self.owner is None else len(levels), self.metadata.annotations)
         return askings.read(levels) or frozenset()
+
+    @property
+    @once
+    def common_role(self) -> tuple[str, str, str] | None:
+        """The nearest role label outside of the replicated jobs: its value, the object that has it, its field there.
+
+        A JobSet that Trainer made only repeats labels of others, so its own comes last.
+        """
+        key = names.ROLE_LABEL
+        levels = [
+            (self.owning.metadata.labels if self.owning else {}, "the TrainJob's label", "TrainJob "),
+            (self.runtime.labels if self.runtime else {}, "the runtime's label", "runtime "),
+        ]
+        levels.insert(0 if self.owner is None else len(levels), (self.metadata.labels, f"the {self.kind}'s label", ""))
+        found = ((labels[key], who, f"{at}metadata.labels[{key}]") for labels, who, at in levels if key in labels)
+        return next(found, None)
 
     def annotation(self, key: str) -> tuple[str, str] | None:
         """Return (value, where it is written) of the nearest annotation: the job's, its TrainJob's, its runtime's."""

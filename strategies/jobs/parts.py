@@ -19,7 +19,7 @@ from muster.strategies.documents.paths import Path
 from muster.strategies.jobs import askings, containers
 from muster.strategies.jobs.containers import Identify, Kind, Program
 
-__all__ = ["Parts", "beside", "find", "is_apart"]
+__all__ = ["Parts", "beside", "find", "is_apart", "role_of"]
 
 _WORD = r"[a-z]+"
 _HEADS = frozenset({"leader", "master", "chief", "head", "primary", "coordinator"})
@@ -48,6 +48,7 @@ _TRAINING_TYPES = frozenset({"master", "worker", "chief", "leader"})
 _MASTERS = (names.PET_RDZV_ENDPOINT, names.PET_MASTER_ADDR, names.MASTER_ADDR)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "["})  # noqa: S104  # compared, never listened at
 _LONG = 10
+_JOBS = ("spec", "replicatedJobs")
 
 
 class Parts(Struct, frozen=True):
@@ -122,34 +123,32 @@ def is_apart(name: str) -> bool:
 
 def find(
     document: Mapping[str, Any],
-    spec_path: tuple[str, ...],
     framework: str | None,
     identify: Identify,
     around: Callable[[], frozenset[str]] = frozenset,
+    common: str | None = None,
 ) -> Parts:
-    """Find the parts of the JobSetSpec at `spec_path`.
+    """Find the parts of a JobSet.
 
     Args:
-        document: the document.
-        spec_path: where its JobSetSpec is.
+        document: the JobSet.
         framework: the framework label in force; a `vllm` JobSet serves, any other trains.
         identify: from a command line to what it starts.
         around: containers for which annotations outside of the replicated jobs ask for claims.
+        common: the role that a label outside of the replicated jobs gives all of them; None for none.
     """
-    spec = _spec(document, spec_path)
+    spec = _spec(document, ("spec",))
     jobs = [(index, job) for index, job in enumerate(spec.replicated_jobs) if job.pod.containers]
     ours = next((each for each in jobs if _is_trainers(each[1])), None)
     if ours is not None:
-        return _of_trainer(*ours, spec_path, identify, around)
+        return _of_trainer(*ours, identify, around)
     serves = framework == "vllm"
     if len(jobs) == 1:
         ((index, job),) = jobs
-        return Parts((((*spec_path, "replicatedJobs", index), _chosen(job, identify, around, serves=serves)),))
-    found = list(_candidates(document, jobs, identify, around, serves=serves))
+        return Parts((((*_JOBS, index), _chosen(job, identify, around, serves=serves)),))
+    found = list(_candidates(jobs, identify, around, common, serves=serves))
     chosen = _servers(found) if serves else _training(found, spec)
-    places: list[tuple[Path, int]] = [
-        ((*spec_path, "replicatedJobs", each.index), each.container) for each in chosen.candidates
-    ]
+    places: list[tuple[Path, int]] = [((*_JOBS, each.index), each.container) for each in chosen.candidates]
     return Parts(tuple(places), not serves, chosen.rivals, chosen.remote)
 
 
@@ -168,7 +167,8 @@ def beside(
     jobs = [(index, job) for index, job in enumerate(spec.replicated_jobs) if job.pod.containers]
     if len(jobs) < 2:  # nothing beside it
         return ()
-    found = list(_candidates(document, jobs, identify, serves=False))
+    common = decoding.read(document.get("metadata") or {}, model.ObjectMeta).labels.get(names.ROLE_LABEL)
+    found = list(_candidates(jobs, identify, common=common, serves=False))
     named = [each for each in found if _is_trainers(each.job) or each.role in (None, "trainer")]
     mine = next((group for group in _groups(named, spec) if any(each.index == trains[-1] for each in group)), [])
     together = {each.index for each in mine} | {each.index for each in named if _is_trainers(each.job)}
@@ -188,7 +188,6 @@ class _Choice(Struct, frozen=True):
 def _of_trainer(
     index: int,
     job: model.ReplicatedJob,
-    spec_path: tuple[str, ...],
     identify: Identify,
     around: Callable[[], frozenset[str]],
 ) -> Parts:
@@ -196,7 +195,7 @@ def _of_trainer(
     called = [each.name for each in job.pod.containers]
     chosen = _chosen(job, identify, around, serves=False)
     position = called.index(names.CONTAINER_NODE) if names.CONTAINER_NODE in called else chosen
-    return Parts((((*spec_path, "replicatedJobs", index), position),))
+    return Parts((((*_JOBS, index), position),))
 
 
 def _chosen(job: model.ReplicatedJob, identify: Identify, around: Callable[[], frozenset[str]], *, serves: bool) -> int:
@@ -207,14 +206,13 @@ def _chosen(job: model.ReplicatedJob, identify: Identify, around: Callable[[], f
 
 
 def _candidates(
-    document: Mapping[str, Any],
     jobs: Sequence[tuple[int, model.ReplicatedJob]],
     identify: Identify,
     around: Callable[[], frozenset[str]] = frozenset,
+    common: str | None = None,
     *,
     serves: bool,
 ) -> Iterator[_Candidate]:
-    common = decoding.read(document.get("metadata") or {}, model.ObjectMeta).labels.get(names.ROLE_LABEL)
     for index, job in jobs:
         position = _chosen(job, identify, around, serves=serves)
         container = job.pod.containers[position]
@@ -426,18 +424,29 @@ def _likeness(one: _Candidate) -> _Key | None:
 
 
 def _role(job: model.ReplicatedJob, common: str | None) -> str | None:
-    """Return what a label says that a replicated job is, `trainer` or another role; None where no label says it.
+    """Return what a label says that a replicated job is, `trainer` or another role; None where no label says it."""
+    role, levels = role_of(job, common), _labels(job)
+    replica_type = next((labels[_REPLICA_TYPE] for labels in levels if _REPLICA_TYPE in labels), None)
+    if role is None and replica_type is not None:
+        return "trainer" if replica_type.lower() in _TRAINING_TYPES else "other"
+    if role is None and any(names.ANCESTOR_LABEL in labels for labels in levels):
+        return "initializer"
+    return role
 
-    The role of the whole document, `common`, tells none from the others: Muster writes it on all pods.
+
+def role_of(job: model.ReplicatedJob, common: str | None) -> str | None:
+    """Return the role that a replicated job alone has; None where no label tells it from the others.
+
+    Muster writes the nearest role label on the pods. So `common`, the role of all of them, says nothing there, and no
+    other label of the pods comes before a role label of their replicated job.
     """
-    for labels in (job.template.spec.template.metadata.labels, job.labels):
-        if labels.get(names.ROLE_LABEL, common) != common:
-            return labels[names.ROLE_LABEL]
-        if _REPLICA_TYPE in labels:
-            return "trainer" if labels[_REPLICA_TYPE].lower() in _TRAINING_TYPES else "other"
-        if names.ANCESTOR_LABEL in labels:
-            return "initializer"
-    return None
+    roles = (labels.get(names.ROLE_LABEL, common) for labels in _labels(job))
+    return next((role for role in roles if role != common), None)
+
+
+def _labels(job: model.ReplicatedJob) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the labels of its pods and its own, nearest first."""
+    return job.template.spec.template.metadata.labels, job.labels
 
 
 def _spec(document: Mapping[str, Any], path: tuple[str, ...]) -> model.JobSetSpec:

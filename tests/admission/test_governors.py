@@ -12,15 +12,19 @@ from muster.webhook.admission import governors, reviews
 from muster.webhook.cluster import readers
 from tests.support import admissions, jobs, upstream
 
-FROZEN = jobs.make_runtime("frozen", framework="trl")
-LIVE = jobs.make_runtime("trl-distributed", framework="torch")
+FROZEN = jobs.make_runtime("trl-distributed", framework="trl", nodes=2)
+LIVE = jobs.make_runtime("trl-distributed", framework="trl")
 OWNER = jobs.make_trainjob(command=["x"], metadata={"uid": jobs.UID})
 JOBSET = upstream.build_jobset(OWNER, LIVE)
 
 
-def snapshot(runtime, name="llama"):
+CONTROLLER = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "llama", "controller": True}
+
+
+def snapshot(runtime, name="llama", **reference):
     text = runtime if isinstance(runtime, str) else yaml.safe_dump(runtime)
     metadata = {"name": f"{name}-runtime-snapshot", "namespace": jobs.NAMESPACE}
+    metadata["ownerReferences"] = [{**CONTROLLER, "uid": jobs.UID, **reference}]
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": text}}
 
 
@@ -40,19 +44,48 @@ def changed(document, path, value):
 
 def test_a_trainjob_is_governed_by_the_live_runtime_that_it_names():
     found = find(OWNER, LIVE, snapshot(FROZEN))
-    assert (found.runtime.name, found.runtime.source, found.framework) == ("trl-distributed", "live", "torch")
+    assert (found.runtime.name, found.runtime.source, found.runtime.policy.num_nodes) == ("trl-distributed", "live", 1)
     assert found.owner is None
 
 
 def test_a_jobset_of_trainer_is_governed_by_the_frozen_runtime_first():
     found = find(JOBSET, LIVE, OWNER, snapshot(FROZEN))
-    assert (found.runtime.name, found.runtime.source, found.framework) == ("frozen", "snapshot", "trl")
+    assert (found.runtime.name, found.runtime.source, found.runtime.policy.num_nodes) == (
+        "trl-distributed",
+        "snapshot",
+        2,
+    )
     assert found.owner["metadata"]["uid"] == jobs.UID
 
 
 def test_without_a_snapshot_the_live_runtime_of_its_trainjob_counts():
     found = find(JOBSET, LIVE, OWNER)
-    assert (found.runtime.source, found.framework) == ("live", "torch")
+    assert (found.runtime.source, found.framework) == ("live", "trl")
+
+
+@pytest.mark.parametrize(
+    "frozen",
+    [
+        snapshot(FROZEN, controller=False),
+        {**snapshot(FROZEN), "metadata": {"name": "llama-runtime-snapshot", "namespace": jobs.NAMESPACE}},
+        snapshot({**FROZEN, "kind": "TrainingRuntime"}),
+        snapshot({**FROZEN, "metadata": {**FROZEN["metadata"], "name": "another"}}),
+    ],
+)
+def test_a_snapshot_that_trainer_does_not_take_is_none(frozen):
+    """Any author can write a ConfigMap of this name."""
+    assert find(JOBSET, LIVE, OWNER, frozen).runtime.source == "live"
+
+
+def test_a_snapshot_chooses_no_other_framework_than_the_live_runtime_has():
+    found = find(JOBSET, LIVE, OWNER, snapshot(jobs.make_runtime("trl-distributed", framework="torchtune")))
+    assert (found.runtime.source, found.framework) == ("live", "trl")
+
+
+def test_a_jobset_whose_trainjob_has_no_runtime_has_its_own_label():
+    labelled = changed(JOBSET, ("metadata", "labels"), {jobs.FRAMEWORK: "vllm"})
+    found = find(labelled, OWNER)
+    assert (found.runtime.source, found.framework) == ("label", "vllm")
 
 
 def test_a_jobset_whose_trainjob_is_gone_still_has_its_snapshot():
@@ -94,8 +127,7 @@ def test_a_trainjob_of_another_uid_is_asked_for_again():
 
 @pytest.mark.parametrize(("uid", "is_stale"), [("other", True), (jobs.UID, False), (None, False)])
 def test_a_snapshot_of_a_namesake_is_asked_for_again(uid, is_stale):
-    frozen = snapshot(FROZEN)
-    frozen["metadata"]["ownerReferences"] = [{"kind": "TrainJob", "controller": True, "uid": uid}]
+    frozen = snapshot(FROZEN, uid=uid)
     if is_stale:
         with pytest.raises(readers.NotCached) as asked:
             find(JOBSET, OWNER, frozen)
@@ -107,14 +139,14 @@ def test_a_snapshot_of_a_namesake_is_asked_for_again(uid, is_stale):
 def test_a_namespaced_runtime_is_looked_for_in_the_jobs_namespace():
     own = {**copy.deepcopy(FROZEN), "kind": "TrainingRuntime"}
     own["metadata"]["namespace"] = jobs.NAMESPACE
-    job = jobs.make_trainjob(spec={"runtimeRef": {"name": "frozen", "kind": "TrainingRuntime"}})
+    job = jobs.make_trainjob(spec={"runtimeRef": {"name": "trl-distributed", "kind": "TrainingRuntime"}})
     assert find(job, own).runtime.kind == "TrainingRuntime"
     own["metadata"]["namespace"] = "elsewhere"
     assert find(job, own).runtime is None
 
 
 @pytest.mark.parametrize(
-    "ref", [{}, {"name": None}, {"name": ""}, {"name": "gone"}, {"name": "frozen", "kind": "Pod"}, None]
+    "ref", [{}, {"name": None}, {"name": ""}, {"name": "gone"}, {"name": "trl-distributed", "kind": "Pod"}, None]
 )
 def test_a_runtime_that_is_not_there_governs_nothing(ref):
     assert find(jobs.make_trainjob(spec={"runtimeRef": ref}), FROZEN).runtime is None
@@ -139,7 +171,7 @@ def test_a_governing_document_of_a_wrong_shape_is_named_with_its_field(path, val
     with pytest.raises(governors.UnreadableError, match=rf"ClusterTrainingRuntime trl-distributed: .*{said}"):
         find(OWNER, changed(LIVE, path, value))
     with pytest.raises(governors.UnreadableError, match=rf"RuntimeSnapshot team-a/llama: .*{said}"):
-        find(JOBSET, OWNER, snapshot(changed(LIVE, path, value)))
+        find(JOBSET, LIVE, OWNER, snapshot(changed(LIVE, path, value)))
 
 
 def test_a_job_under_an_unreadable_runtime_is_denied_with_its_name_and_an_update_passes():

@@ -106,6 +106,7 @@ def make_jobset(framework, *, owned):
 
 def make_snapshot(runtime):
     metadata = {"name": "llama-runtime-snapshot", "namespace": jobs.NAMESPACE}
+    metadata["ownerReferences"] = [{"kind": "TrainJob", "name": "llama", "controller": True}]
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": yaml.safe_dump(runtime)}}
 
 

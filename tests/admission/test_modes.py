@@ -6,6 +6,8 @@ import itertools
 
 import orjson
 import pytest
+import yaml
+from msgspec import structs
 
 from muster.strategies.frameworks import builtin
 from muster.webhook.admission import decisions, governors, reviews
@@ -130,6 +132,66 @@ class NothingCached:
 def test_what_is_known_of_a_job_is_told_although_nothing_can_be_read(reader):
     request = reviews.parse(orjson.dumps(admissions.make_review(FIXABLE)), "mutate")
     assert governors.known(request, reader) == governors.Governor()
+
+
+def test_a_snapshot_that_cannot_be_read_is_no_failure_that_lets_a_job_in():
+    jobset = jobs.make_jobset("llama", metadata={"ownerReferences": [OWNER]})
+    for mode, label in itertools.product(Mode, (None, "warn")):
+        chosen = structs.replace(policy(mode), on_plugin_failure="allow")
+        decision = admissions.decide(jobset, BROKEN, jobs.make_namespace(label), policy=chosen)
+        assert decision.allowed is (decision.mode is not Mode.ENFORCE)
+
+
+OFF = Policy(registry=REGISTRY, frameworks={"torchtune": FrameworkPolicy(Mode.OFF)})
+GHOST = jobs.make_trainjob("ghost", metadata={"uid": "1"}, spec={"suspend": True})
+OWNER_OF_GHOST = {
+    "apiVersion": GHOST["apiVersion"],
+    "kind": "TrainJob",
+    "name": "ghost",
+    "uid": "1",
+    "controller": True,
+}
+REFUSED = jobs.make_jobset(
+    "ghost",
+    framework=None,
+    metadata={"ownerReferences": [OWNER_OF_GHOST]},
+    container={"resources": {"limits": {"nvidia.com/gpu": 2}, "requests": {"nvidia.com/gpu": 1}}},
+)
+
+
+def validate(document, *cluster, policy=OFF):
+    return admissions.decide(document, *cluster, phase="validate", policy=policy)
+
+
+@pytest.mark.parametrize("references", [None, [{**OWNER_OF_GHOST, "controller": False}], [OWNER_OF_GHOST]])
+def test_a_config_map_of_the_author_does_not_switch_muster_off(references):
+    """The framework torchtune is off, and no ClusterTrainingRuntime of the job says that it is of torchtune."""
+    forged = yaml.safe_dump(jobs.make_runtime(framework="torchtune"))
+    metadata = {"name": "ghost-runtime-snapshot", "namespace": jobs.NAMESPACE, "ownerReferences": references}
+    snapshot = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"runtime": forged}}
+    for cluster in ([RUNTIME, GHOST], [GHOST]):
+        assert (validate(REFUSED, *cluster).verdict, validate(REFUSED, *cluster, snapshot).verdict) == ("denied",) * 2
+
+
+def test_a_runtime_of_the_namespace_does_not_switch_muster_off_and_one_of_the_cluster_does():
+    tuned = jobs.make_runtime(framework="torchtune")
+    own = {**tuned, "kind": "TrainingRuntime", "metadata": {**tuned["metadata"], "namespace": jobs.NAMESPACE}}
+    named = jobs.make_trainjob(spec={"runtimeRef": {"name": "trl-distributed", "kind": "TrainingRuntime"}})
+    assert (validate(named, own).mode, validate(jobs.make_trainjob(), tuned).mode) == (Mode.ENFORCE, Mode.OFF)
+
+
+def test_a_label_on_the_jobset_of_a_trainjob_may_make_it_stricter():
+    strict = Policy(registry=REGISTRY, mode=Mode.WARN, frameworks={"vllm": FrameworkPolicy(Mode.ENFORCE)})
+    labelled = jobs.make_jobset("ghost", framework="vllm", metadata={"ownerReferences": [OWNER_OF_GHOST]})
+    assert validate(labelled, RUNTIME, GHOST, policy=strict).mode is Mode.ENFORCE
+
+
+@pytest.mark.parametrize("cluster", [[], [GHOST], [GHOST, RUNTIME]])
+def test_an_owner_that_the_author_wrote_leaves_nothing_of_a_jobset_unjudged(cluster):
+    """Most rules leave to the TrainJob what they found when it was created."""
+    decision = validate(REFUSED, *cluster)
+    assert decision.verdict == "denied"
+    assert [each.field.endswith("requests[nvidia.com/gpu]") for each in decision.findings] == [True]
 
 
 OWNER = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "llama", "controller": True}

@@ -89,7 +89,7 @@ def test_a_log_that_is_damaged_while_it_is_written_says_so_and_verify_finds_it(d
     assert [each.getMessage() for each in caplog.records] == ["audit log damaged"]
     assert [str(error) for _, error in errors] == [f"the file was {damage}"]
     begins = "this chain begins at record 3; what stood before is not known"
-    assert _problems(log) == [("removed", f"{begins}, since the file was {damage} while it was written")]
+    assert _problems(log) == [("removed", f"{begins}, since the file was damaged while it was written")]
 
 
 def test_of_a_file_that_loses_its_end_the_lost_records_are_told(audit, log):

@@ -25,11 +25,17 @@ def torch(*command, **trainer):
 
 def test_a_job_that_needed_no_change_is_right_as_it_is(muster):
     job = torch("torchrun", "x", numNodes=2, resourcesPerNode=GPU)
-    assert ending(muster, job) == ("right", "the job is right as it is, and nothing is open")
+    assert ending(muster, job) == (
+        "right",
+        "launch, ranks and devices are right as they are; check --cluster asks about the pods",
+    )
 
 
 def test_a_corrected_job_is_right_with_the_changes(muster):
-    right = ("right", "the job is right with the changes above, and nothing is open")
+    right = (
+        "right",
+        "launch, ranks and devices are right with the changes above; check --cluster asks about the pods",
+    )
     assert ending(muster, jobs.two_nodes()) == right
     assert ending(muster, jobs.two_nodes(), options=()) == right  # the JobSet to come
 

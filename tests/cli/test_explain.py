@@ -60,10 +60,10 @@ def test_a_jobset_that_is_given_is_not_predicted(muster):
 def test_a_snapshot_is_the_runtime_of_the_jobset(muster):
     from muster.webhook import kubeyaml  # noqa: PLC0415  # beside its only use
 
-    text = kubeyaml.dump(jobs.runtime("trl-distributed", "torch"))
-    snapshot = jobs.configmap("sft-runtime-snapshot", runtime=text)
+    snapshot = jobs.configmap("sft-runtime-snapshot", runtime=kubeyaml.dump(jobs.runtime("trl-distributed", "trl")))
+    snapshot["metadata"]["ownerReferences"] = [{"kind": "TrainJob", "name": "sft", "controller": True}]
     _, jobset = explained(muster, jobs.two_nodes(), snapshot)
-    assert (jobset["runtime"]["source"], jobset["framework"]) == ("snapshot", "torch")
+    assert (jobset["runtime"]["source"], jobset["framework"]) == ("snapshot", "trl")
     assert jobset["runtime"]["file"] == "stdin:doc 2"
 
 
@@ -172,6 +172,14 @@ def test_the_configuration_is_named_when_it_decides_the_mode(muster, write):
     config = write("muster.yaml", "frameworks: {trl: {mode: warn}}")
     found = explained(muster, jobs.two_nodes(), options=["--config", config])[0]
     assert found["mode"] == {"value": "warn", "because": "the configuration of framework trl"}
+
+
+def test_a_framework_that_the_author_of_a_jobset_chose_is_not_named_where_it_decides_nothing(muster, write):
+    config = write("muster.yaml", "frameworks: {torch: {mode: off}}")
+    labelled = jobs.jobset("one")
+    labelled["metadata"]["labels"] = {"trainer.kubeflow.org/framework": "torch"}
+    (found,) = explained(muster, labelled, options=["--config", config])
+    assert found["mode"] == {"value": "enforce", "because": "the global mode"}
 
 
 def test_findings_are_explained_and_errors_are_the_exit_code(muster):

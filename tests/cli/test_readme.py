@@ -152,6 +152,6 @@ def test_the_job_of_the_readme_becomes_what_it_shows(shell):
 
 def test_the_explanation_that_the_readme_shortens_ends_as_it_says(shell):
     (line,) = (each for each in COMMANDS if each.startswith("muster explain -f manifests/") or "01-trl" in each)
-    ending = "right: the job is right with the changes above, and nothing is open"
+    ending = "right: launch, ranks and devices are right with the changes above; check --cluster asks about the pods"
     assert ending in pages.read(README)
     assert ending in shell(line).stdout

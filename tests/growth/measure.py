@@ -3,7 +3,7 @@
 Prints each axis along which the work of a decision grows faster than its documents, and how many were measured. The
 axes are those of lists; with `texts` among the parts also those of each text, and with `scripts`, `words`, `quantities`
 or `snapshots` those of `tests.growth.scripts`. Those that begin with `kind` are the kinds of `bench.largest`, in which
-several lists grow together.
+several lists grow together; those that begin with `memory` are updates of jobs with such a memory (`memories`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 
 import orjson
 
-from tests.growth import axes, kinds, scripts
+from tests.growth import axes, kinds, memories, scripts
 from tests.support import admissions
 from muster.webhook.admission import decisions, reviews
 
@@ -61,7 +61,7 @@ def _slope(axis, phase, times):
 def main(parts):
     """Measure the axes whose names have all these parts; return how many grow too fast."""
     measured = found = 0
-    every = (*axes.axes(texts="texts" in parts), *scripts.axes(), *kinds.axes())
+    every = (*axes.axes(texts="texts" in parts), *scripts.axes(), *kinds.axes(), *memories.axes())
     for axis, phase in itertools.product(every, ("mutate", "validate")):
         if all(part in axis.name for part in parts if part != "texts"):
             measured += 1

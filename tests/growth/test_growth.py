@@ -22,6 +22,7 @@ _TEXTS = {
 }
 _MORE_TEXTS = {"scripts": 140, "words": 40}
 _KINDS = {("kind", "env of it and of its sampler"): 2}
+_MEMORIES = 12
 _MORE = ["trainjob-trl", "trainjob-torchtune", "jobset-vllm", "jobset-shell", "owned", "claims"]
 
 
@@ -48,6 +49,14 @@ def test_no_text_of_a_job_makes_a_decision_grow_faster_than_the_text(texts, leas
     measured = re.search(r"^(\d+) measured, (\d+) too steep$", done.stdout, re.MULTILINE)
     assert measured, done.stderr
     assert int(measured[1]) >= least
+    assert (done.returncode, int(measured[2])) == (0, 0), done.stdout
+
+
+def test_no_memory_that_an_author_wrote_makes_an_update_grow_faster_than_the_job():
+    done = grown("memory of")
+    measured = re.search(r"^(\d+) measured, (\d+) too steep$", done.stdout, re.MULTILINE)
+    assert measured, done.stderr
+    assert int(measured[1]) >= _MEMORIES
     assert (done.returncode, int(measured[2])) == (0, 0), done.stdout
 
 

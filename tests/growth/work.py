@@ -73,7 +73,12 @@ class _Work:
             return self._found(function, held, arguments)
         if isinstance(held, re.Pattern):
             return self._searched(name, function, arguments)
-        if name in _CONSTANT or (isinstance(function, type) and (function.__module__ or "").startswith(COUNTED)):
+        at_end = name == "insert" and arguments[0] == _size(held)
+        if (
+            at_end
+            or name in _CONSTANT
+            or (isinstance(function, type) and (function.__module__ or "").startswith(COUNTED))
+        ):
             self.steps += 1 + sum(len(each) for each in arguments if name == "startswith" and isinstance(each, tuple))
             return function(*arguments, **named)
         self.steps += 1 + sum(map(_size, arguments))

@@ -133,3 +133,42 @@ def test_a_role_of_the_whole_jobset_makes_an_evaluator_no_part_of_the_training()
     second = admissions.decide(copy.deepcopy(first.document), policy=places.POLICY)
     assert first.document["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["metadata"]["labels"]
     assert list(second.changes) == []
+
+
+def trained(name, **labels):
+    """A replicated job that starts a training, whose template has these labels."""
+    (job,) = jobs.make_jobset(container={"command": ["torchrun", "train.py"]})["spec"]["replicatedJobs"]
+    job["template"]["metadata"] = {"labels": labels}
+    return {**job, "name": name}
+
+
+def changed_again(jobset, *cluster):
+    once = admissions.decide(jobset, *cluster, policy=places.POLICY).document
+    return [each.field for each in admissions.decide(once, *cluster, policy=places.POLICY).changes]
+
+
+def test_a_role_of_the_trainjob_is_on_all_pods_and_tells_none_from_the_others_at_a_second_review():
+    """The replicated job that Trainer calls its training has no pod template, so the others are looked at."""
+    owner = jobs.make_trainjob(metadata={"uid": jobs.UID, "labels": {places.ROLE: "trainer"}})
+    node = {
+        **trained("node", **{jobs.ANCESTOR: "trainer"}),
+        "template": {"metadata": {"labels": {jobs.ANCESTOR: "trainer"}}},
+    }
+    jobset = upstream.build_jobset(owner, jobs.make_runtime(framework="torch"))
+    jobset["spec"]["replicatedJobs"] = [trained("data"), trained("model-initializer"), node]
+    assert changed_again(jobset, owner, jobs.make_runtime(framework="torch")) == []
+
+
+def test_a_role_of_the_whole_jobset_names_no_sampler():
+    jobset = jobs.make_jobset(framework="trl", metadata={"labels": {jobs.FRAMEWORK: "trl", places.ROLE: "sampler"}})
+    jobset["spec"]["replicatedJobs"] = [trained("node"), trained("second")]
+    jobs.container_of(jobset)["command"] = ["torchrun", "-m", "trl.scripts.grpo", "--config", "/cfg/run.yaml"]
+    assert changed_again(jobset) == []
+
+
+def test_a_role_comes_before_any_other_label_on_the_pods_as_muster_copies_it_there():
+    beside = trained("beside", **{places.ROLE: "sampler"})
+    beside["template"]["spec"]["template"]["metadata"] = {"labels": {"training.kubeflow.org/replica-type": "worker"}}
+    jobset = jobs.make_jobset(framework="torch")
+    jobset["spec"]["replicatedJobs"] = [trained("one"), beside]
+    assert changed_again(jobset) == []

@@ -88,3 +88,14 @@ def test_a_list_of_many_names_is_kept_once(hashed):
     old["metadata"]["annotations"] = {reapplies.APPLIED: json.dumps({"fields": {}, "kept": kept})}
     restores.restore(old, Changes(new))
     assert len(hashed) <= len(TOLERATIONS)
+
+
+def test_neighbours_that_muster_removed_are_all_removed_again():
+    env = [{"name": f"V{number}", "value": "x"} for number in range(4)]
+    created = Changes(jobs.make_trainjob(env=env))
+    for _ in range(3):
+        created.remove(("spec", "trainer", "env", 0), **WHY)
+    restores.remember(created, "x", "1")
+    again = Changes(jobs.make_trainjob(env=env))
+    restores.restore(created.document, again)
+    assert again.document["spec"] == created.document["spec"]

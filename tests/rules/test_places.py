@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import copy
+
 import jsonpointer
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import paths
 from muster.strategies.documents.paths import ABSENT
 from tests.support import generated
@@ -22,6 +25,32 @@ def test_every_place_is_found_again_by_its_field_path(document):
 def test_no_two_places_of_one_document_have_one_field_path(document):
     every = list(generated.paths_of(document))
     assert len({paths.field(document, path) for path in every}) == len(every)
+
+
+_NAMES = st.sampled_from([f"N{number}" for number in range(8)] + [f"V{number}" for number in range(40)])
+_PLACES = st.integers(0, 39)
+_EDITS = st.tuples(st.sampled_from(["put", "rename", "add", "remove", "look"]), _PLACES, _NAMES)
+
+
+@given(st.lists(_EDITS, max_size=12))
+def test_the_names_in_a_long_list_are_those_that_it_has_after_any_change(edits):
+    """A long list is indexed, and the index is not made anew for each change."""
+    changes = Changes({"spec": {"env": [{"name": f"V{number}"} for number in range(40)]}})
+    for kind, place, name in edits:
+        where = ("spec", "env", min(place, len(changes.get("spec", "env")) - 1))
+        if kind == "put":
+            changes.set(where, {"name": name}, rule="test/rule", reason="because")
+        elif kind == "rename":
+            changes.set((*where, "name"), name, rule="test/rule", reason="because")
+        elif kind == "add":
+            changes.append(("spec", "env"), {"name": name}, rule="test/rule", reason="because")
+        elif kind == "remove":
+            changes.remove(where, rule="test/rule", reason="because")
+        unindexed = copy.deepcopy(changes.document)
+        for index in (place, *range(0, len(unindexed["spec"]["env"]), 7)):
+            path = ("spec", "env", min(index, len(unindexed["spec"]["env"]) - 1))
+            assert paths.field(changes.document, path) == paths.field(unindexed, path)
+        assert paths.locate(changes.document, f"spec.env[{name}]") == paths.locate(unindexed, f"spec.env[{name}]")
 
 
 @given(generated.documents())

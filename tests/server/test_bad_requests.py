@@ -8,6 +8,7 @@ import gzip
 import orjson
 import pytest
 
+from muster.front.connections import Limits
 from muster.webhook.cluster import readers
 from tests.server.conftest import TRAINJOB, review
 from tests.support import waits
@@ -144,6 +145,56 @@ async def test_more_admissions_at_once_than_allowed_are_turned_away(serve):
     turned_away.set()
     assert (await waiting)[0] == 200
     assert b"muster_admission_in_flight 0.0" in webhook.metrics.render()
+
+
+async def test_an_author_of_many_admissions_gives_way_to_another_and_is_turned_away_first(serve):
+    free = asyncio.Event()
+
+    async def fetch(ref):
+        await free.wait()
+
+    webhook = await serve(Empty(), fetch, limits=(3, 60))
+
+    async def sent(user, **more):
+        body = review(namespace=user, userInfo={"username": user}, **more)
+        return (await webhook.post("/mutate/trainjobs", body))[0]
+
+    first = []
+    for count in range(1, 4):
+        first.append(asyncio.create_task(sent("ann")))
+        await waits.until(lambda count=count: b"in_flight %.1f" % count in webhook.metrics.render())
+    others = [asyncio.create_task(sent("bob"))]
+    assert await asyncio.wait_for(first[2], waits.LIMIT) == 429
+    assert await sent("ann") == 429
+    assert await sent("bob") == 429, "of three places, two of another author are one more than this one has"
+    free.set()
+    assert await asyncio.gather(*first[:2], *others) == [200, 200, 200]
+    assert b"muster_admission_in_flight 0.0" in webhook.metrics.render()
+
+
+@pytest.mark.parametrize("length", [100, 60_000], ids=["small", "large"])
+async def test_an_author_of_most_bytes_gives_way_to_a_body_that_arrives(serve, length):
+    free = asyncio.Event()
+
+    async def fetch(ref):
+        await free.wait()
+
+    room = 3 * 60_000
+    webhook = await serve(Empty(), fetch, body_limit=100_000, connection_limits=Limits(bodies=room))
+
+    async def sent(user, size):
+        body = orjson.dumps(review(namespace=user, userInfo={"username": user}))
+        return (await webhook.post("/mutate/trainjobs", body.ljust(size)))[0]
+
+    first = []
+    for count in range(1, 4):
+        first.append(asyncio.create_task(sent("ann", 59_990)))
+        await waits.until(lambda count=count: b"in_flight %.1f" % count in webhook.metrics.render())
+    other = asyncio.create_task(sent("bob", length))
+    assert await asyncio.wait_for(first[2], waits.LIMIT) == 429
+    free.set()
+    assert await asyncio.gather(*first[:2], other) == [200, 200, 200]
+    assert webhook.listener.bodies.held == 0
 
 
 async def test_a_compressed_body_is_not_unpacked(serve):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from muster.webhook.admission.policies import Mode, Policy
 from muster.webhook.cluster import readers
 from tests.server.conftest import RUNTIME, TRAINJOB
+from tests.support import jobs
 
 
 class Empty:
@@ -72,3 +75,26 @@ async def test_documents_that_never_agree_end_in_an_error_not_in_a_loop(serve):
     webhook = await serve(Moving(), fetching(asked))
     assert "changed while they were read" in (await webhook.admit())["status"]["message"]
     assert len(asked) < 20
+
+
+OWNER = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "ghost", "controller": True}
+GPUS = {"limits": {"nvidia.com/gpu": 2}, "requests": {"nvidia.com/gpu": 1}}
+
+
+@pytest.mark.parametrize("of_owner", [{"uid": "2"}, {"uid": "1"}])
+async def test_an_owner_or_a_snapshot_of_another_uid_is_asked_for_once_and_lets_no_job_in(serve, of_owner):
+    """An author can write such an owner, and such a ConfigMap; a failure would let the job in here."""
+    asked = []
+    ghost = jobs.make_trainjob("ghost", metadata={"uid": "1"})
+    frozen = {
+        **jobs.make_runtime(),
+        "metadata": {"name": "trl-distributed", "ownerReferences": [{**OWNER, "uid": "3"}]},
+    }
+    fetch = fetching(asked, TrainJob=ghost, RuntimeSnapshot=frozen, ClusterTrainingRuntime=RUNTIME[0])
+    jobset = jobs.make_jobset(
+        "ghost", metadata={"ownerReferences": [{**OWNER, **of_owner}]}, container={"resources": GPUS}
+    )
+    webhook = await serve(Empty(), fetch, Policy(on_plugin_failure="allow"))
+    response = await webhook.admit("/validate/jobsets", document=jobset)
+    assert (response["allowed"], response["status"]["code"]) == (False, 422)
+    assert len(asked) == len(set(asked))

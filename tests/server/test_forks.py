@@ -12,6 +12,7 @@ import pytest
 from muster.webhook.server.forks import ForkError, Forks
 from tests.support import waits
 
+ANN, BOB = ("team-a", "ann"), ("team-b", "bob")
 Event = multiprocessing.get_context("fork").Event
 
 
@@ -40,7 +41,7 @@ def children():
 
 
 async def test_what_the_work_returns_is_returned(forks):
-    assert await forks.run(lambda: b"x" * 3_000_000) == b"x" * 3_000_000
+    assert await forks.run(lambda: b"x" * 3_000_000, ANN) == b"x" * 3_000_000
     assert not children()
 
 
@@ -50,7 +51,7 @@ async def test_nothing_that_is_raised_ends_more_than_the_work(forks, error):
         raise error
 
     with pytest.raises(ForkError, match="without an answer"):
-        await forks.run(work)
+        await forks.run(work, ANN)
 
 
 async def test_work_that_takes_memory_without_end_ends_alone():
@@ -58,7 +59,7 @@ async def test_work_that_takes_memory_without_end_ends_alone():
         return bytes(1 << 30)
 
     with pytest.raises(ForkError):
-        await Forks(memory=64 * 1024**2).run(work)
+        await Forks(memory=64 * 1024**2).run(work, ANN)
 
 
 async def test_the_loop_goes_on_beside_endless_work_which_is_killed_when_it_is_given_up(forks):
@@ -73,13 +74,13 @@ async def test_the_loop_goes_on_beside_endless_work_which_is_killed_when_it_is_g
             except BaseException:  # noqa: BLE001, S110  # as careless code does
                 pass
 
-    task = asyncio.create_task(forks.run(work))
+    task = asyncio.create_task(forks.run(work, ANN))
     assert await asyncio.to_thread(begun.wait, waits.LIMIT)
     assert children()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert not children()
-    assert await forks.run(lambda: b"next") == b"next"
+    assert await forks.run(lambda: b"next", ANN) == b"next"
 
 
 async def test_no_more_children_than_allowed_run_at_once(forks):
@@ -90,7 +91,10 @@ async def test_no_more_children_than_allowed_run_at_once(forks):
         free.wait(waits.LIMIT)
         return b"done"
 
-    tasks = [asyncio.create_task(forks.run(lambda number=number: work(number))) for number in range(3)]
+    tasks = [
+        asyncio.create_task(forks.run(lambda number=number: work(number), ("team", f"user-{number}")))
+        for number in range(3)
+    ]
     for each in begun[:2]:
         assert await asyncio.to_thread(each.wait, waits.LIMIT)
     assert not begun[2].is_set()
@@ -107,10 +111,29 @@ async def test_a_connection_that_the_parent_closes_is_closed_while_a_child_lives
         while True:
             pass
 
-    task = asyncio.create_task(forks.run(work))
+    task = asyncio.create_task(forks.run(work, ANN))
     assert await asyncio.to_thread(begun.wait, waits.LIMIT)
     theirs.close()
     assert await asyncio.to_thread(ours.recv, 1) == b""
     ours.close()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_author_is_answered_while_everything_that_another_has_sent_never_ends(forks):
+    begun = Event()
+
+    def endless():
+        begun.set()
+        while True:
+            pass
+
+    tasks = [asyncio.create_task(forks.run(endless, ANN)) for _ in range(5)]
+    assert await asyncio.to_thread(begun.wait, waits.LIMIT)
+    for _ in range(3):
+        assert await asyncio.wait_for(forks.run(lambda: b"done", BOB), waits.LIMIT) == b"done"
+    assert not any(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert not children()

@@ -19,7 +19,7 @@ from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import program_kinds
 from muster.strategies.platform.placements import Node, Role
 from muster.strategies.plugins.registry import Registered
-from muster.webhook.admission import budgets, documents, governors, outlines, supply_lookup
+from muster.webhook.admission import budgets, documents, governors, supply_lookup
 from muster.webhook.admission.documents import BeyondError, UnreadableError
 from muster.webhook.admission.governors import Governor
 from muster.webhook.admission.policies import Mode, Policy
@@ -45,6 +45,7 @@ class Context(Struct, frozen=True):
         misfits: why the object is not read: a limit that it is beyond, or members of a wrong type.
         trouble: one sentence about what cannot be read of the cluster, "" when everything can.
         nodes: yields the nodes of a role, each read as it is taken.
+        alone: the context of a JobSet if it had no TrainJob; None where it has none.
     """
 
     request: Request
@@ -55,15 +56,7 @@ class Context(Struct, frozen=True):
     misfits: Sequence[Finding] = ()
     trouble: str = ""
     nodes: Nodes = _no_nodes
-
-    @property
-    def budget(self) -> budgets.Budget:
-        """The budget of the job: a JobSet may be as large as the TrainJob and the runtime that it is made of.
-
-        Any author can write an owner. So the TrainJob must exist with its uid, and have the name of its one JobSet.
-        """
-        is_child = outlines.is_child_of(self.request.document, self.governor.owner)
-        return self.policy.budget.wide if is_child else self.policy.budget
+    alone: Context | None = None
 
     def job(self, changes: Changes, governor: Governor) -> Job:
         """Return the plan: the job as rules and strategies see it.
@@ -89,7 +82,7 @@ class Context(Struct, frozen=True):
 
 def of(request: Request, policy: Policy, governor: Governor, strategy: Registered | None = None) -> Context:
     """Return the context of a request whose governor is known."""
-    mode = policy.mode_of(governor.framework, governor.namespace_label, chosen=governor.is_chosen)
+    mode = policy.mode_of(governor.granted, governor.namespace_label, governor.chosen)
     return Context(request, policy, governor, mode, strategy)
 
 
@@ -101,21 +94,13 @@ def read(request: Request, cluster: readers.ClusterReader, policy: Policy) -> Co
     Raises:
         NotCached: the reader has to fetch something first.
     """
-    context = of(request, policy, Governor())
-    beyond = _measured(context)
-    if beyond is not None and outlines.is_made_by_trainer(request.document):
-        beyond = _measured(of(request, policy, governors.outline(request, cluster)))
+    beyond = budgets.check(request.document, policy.budget)
     if beyond is None:
         try:
             return _read(request, documents.Measured(cluster, policy.budget), policy)
         except BeyondError as error:
             beyond = error.told
     return structs.replace(of(request, policy, governors.outline(request, cluster)), misfits=(beyond,))
-
-
-def _measured(context: Context) -> Finding | None:
-    document, budget = context.request.document, context.budget
-    return budgets.check(document, budget.grown if outlines.is_changed(document) else budget)
 
 
 def _read(request: Request, cluster: documents.Measured, policy: Policy) -> Context:
@@ -131,4 +116,9 @@ def _read(request: Request, cluster: documents.Measured, policy: Policy) -> Cont
         return structs.replace(of(request, policy, governors.outline(request, cluster)), trouble=str(error))
     strategy = policy.registry.get(found.framework)
     nodes = partial(documents.nodes, cluster)
-    return structs.replace(context, governor=found, strategy=strategy, misfits=misfits, nodes=nodes)
+    context = structs.replace(context, governor=found, strategy=strategy, misfits=misfits, nodes=nodes)
+    if found.owner is None or misfits:
+        return context
+    own = found.alone
+    alone = structs.replace(context, governor=own, strategy=policy.registry.get(own.framework))
+    return structs.replace(context, alone=alone)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field, structs
@@ -16,7 +16,7 @@ from muster.webhook.admission.governors import Governor
 from muster.webhook.admission.policies import Mode
 from muster.webhook.admission.reviews import Request
 
-__all__ = ["Decision", "Verdict", "decided", "failed", "judged", "once", "passed", "skipped"]
+__all__ = ["Decision", "Verdict", "decided", "failed", "judged", "passed", "skipped"]
 
 Verdict = Literal["patched", "unchanged", "allowed", "denied", "error", "skipped"]
 
@@ -87,8 +87,3 @@ def failed(context: Context, cause: str) -> Decision:
     allowed = not denies or context.request.operation != "CREATE"
     decision = decided(context, "error", Changes(context.request.document))
     return structs.replace(decision, allowed=allowed, message=cause)
-
-
-def once(found: Iterable[Finding]) -> list[Finding]:
-    """Return findings without repetitions, which several parts of one job may have in common."""
-    return list({finding.identity: finding for finding in reversed(list(found))}.values())[::-1]

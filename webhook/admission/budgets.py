@@ -34,7 +34,6 @@ _LISTS = {
 _SHORT_STEP, _SHORT_FIELD = 63, 300
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 _WIDER = 2
-_ROOM = {"values": 16_384, "entries": 2048, "variables": 2048, "claims": 8192, "words": 2048, "text": 512 * 1024}
 
 _TOLD = {
     "nesting": "is nested deeper than Muster reads; nest it at most {limit} levels deep",
@@ -81,13 +80,7 @@ class Budget(Struct, frozen=True, dict=True):
     @cached_property
     def wide(self) -> Budget:
         """The budget of what has passed this one and has grown since then by what webhooks added to it."""
-        twice = {name: getattr(self, name) * _WIDER for name in self.__struct_fields__}
-        return Budget(**twice).grown
-
-    @cached_property
-    def grown(self) -> Budget:
-        """The budget of what Muster has changed: a job within its own budget is within this one after each phase."""
-        return structs.replace(self, **{name: getattr(self, name) + room for name, room in _ROOM.items()})
+        return Budget(**{name: getattr(self, name) * _WIDER for name in self.__struct_fields__})
 
     @cached_property
     def limits(self) -> Mapping[str, int]:
@@ -100,12 +93,6 @@ class Budget(Struct, frozen=True, dict=True):
         """Bytes, and objects and lists and commas together, with which a JSON text cannot be beyond any limit."""
         counts = self.limits.keys() - {"nesting", "text", "name", "number"}
         return min(self.text, self.name), min(self.limits[key] for key in counts)
-
-    def is_little(self, patch: bytes) -> bool:
-        """Whether a document within this budget is certainly within `grown` after a JSON Patch of Muster's own."""
-        count = sum(patch.count(each) for each in (b",", b"{", b"["))
-        longest = max(map(len, patch.split(b'"')))
-        return longest <= self.name and len(patch) <= _ROOM["text"] // 2 and count <= min(_ROOM.values())
 
 
 def check(document: Mapping[str, Any], budget: Budget) -> Finding | None:

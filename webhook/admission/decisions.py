@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from muster.strategies.checks.job_checks import check_update
 from muster.strategies.documents import decoding, names
 from muster.strategies.documents.findings import Finding
@@ -55,8 +57,9 @@ def _created(request: Request, cluster: readers.ClusterReader, policy: Policy) -
     context = admission_context.read(request, cluster, policy)
     if context.mode is Mode.OFF:
         return admission_outcomes.skipped(context)
-    if context.trouble:
-        return admission_outcomes.failed(context, context.trouble)
+    if context.trouble:  # in what an author may have written, so it is no failure that lets the job in
+        unread = admission_outcomes.failed(context, context.trouble)
+        return structs.replace(unread, allowed=context.mode is not Mode.ENFORCE)
     try:
         if request.phase == "mutate":
             return enforcements.create(context)
@@ -67,8 +70,8 @@ def _created(request: Request, cluster: readers.ClusterReader, policy: Policy) -
 
 def _updated(request: Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
     """An UPDATE is only checked for what it changes: an admitted job must be able to suspend, resume and end."""
-    old, grown = request.old or {}, policy.budget.wide.grown
-    is_beyond = any(budgets.check(each, grown) is not None for each in (request.document, old))
+    old, budget = request.old or {}, policy.budget.wide
+    is_beyond = any(budgets.check(each, budget) is not None for each in (request.document, old))
     misfits = [] if is_beyond else decoding.check(request.document, request.kind)
     if request.phase == "mutate":
         return enforcements.update(request, readable=not misfits, short=not is_beyond)

@@ -50,7 +50,7 @@ def create(context: Context) -> Decision:
     if isinstance(patch, Finding):
         return admission_outcomes.judged(context, [patch])
     patched = len(changes) and context.mode is Mode.ENFORCE
-    found = (*_label_findings(context.governor), *admission_outcomes.once(changes.findings))
+    found = (*_label_findings(context.governor), *findings.once(changes.findings))
     return structs.replace(
         admission_outcomes.decided(context, "patched" if patched else "unchanged", changes, found), patch=patch
     )
@@ -83,8 +83,7 @@ def _remember(context: Context, strategy: Registered, changes: Changes) -> bytes
     if not strategy.in_tree:
         plugin_calls.check_changes(changes, context.request.document)
     patch = orjson.dumps(changes.patch())
-    is_little = strategy.in_tree and context.budget.is_little(patch)
-    beyond = None if is_little else budgets.check(changes.document, context.budget.grown)
+    beyond = budgets.check(changes.document, context.policy.budget) if len(changes) else None
     return patch if beyond is None else beyond
 
 

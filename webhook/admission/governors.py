@@ -3,21 +3,25 @@
 A TrainJob names its runtime. A JobSet that Trainer made does not carry the runtime's label (only the labels of the
 template reach it), so Muster looks up its TrainJob: first the runtime snapshot that Trainer froze for it in a
 ConfigMap, then the live runtime. A JobSet without a TrainJob has its own framework label.
+
+Any author of jobs can write owner, ConfigMap, label and TrainingRuntime, so none of them chooses a milder mode: see
+docs/rules.md.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field, structs
 
+from muster.strategies.changes.changes import Changes
 from muster.strategies.claims.requests import is_of
 from muster.strategies.documents import decoding, names, pods, trainjobs
 from muster.strategies.documents.model import JobSetSpec, ObjectMeta, Trainer
 from muster.strategies.documents.runtimes import Runtime
-from muster.strategies.jobs import parts
+from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import program_kinds
 from muster.strategies.platform import devices
 from muster.strategies.platform.profiles import REQUEST, Profile
@@ -37,6 +41,8 @@ class Governor(Struct, frozen=True):
         runtime: None when there is none, or it cannot be read.
         owner: the TrainJob of a JobSet.
         namespace_label: value of `muster.dev/mode` on the namespace.
+        granted: the framework of the ClusterTrainingRuntime that the job names; its mode is the platform's own choice.
+        own_label: the framework label on a JobSet itself.
         claim_devices: number of devices by name of ResourceClaimTemplate or ResourceClaim; None when it is open.
         supply: what the cluster has for the claims that the job asks Muster for.
         runtime_open: whether the runtime was not found and may still exist, because the reader has not everything.
@@ -45,6 +51,8 @@ class Governor(Struct, frozen=True):
     runtime: Runtime | None = None
     owner: Mapping[str, Any] | None = None
     namespace_label: str | None = None
+    granted: str | None = None
+    own_label: str | None = None
     claim_devices: Mapping[str, int | None] = field(default_factory=dict)
     supply: Supply = NOTHING
     runtime_open: bool = False
@@ -54,14 +62,19 @@ class Governor(Struct, frozen=True):
         return structs.replace(self, supply=supply)
 
     @property
+    def alone(self) -> Governor:
+        """The same for a JobSet if it had no TrainJob: governed by its own label."""
+        return structs.replace(self, runtime=_labelled(self.own_label), owner=None)
+
+    @property
     def framework(self) -> str | None:
         """The framework label in force."""
         return self.runtime.framework if self.runtime else None
 
     @property
-    def is_chosen(self) -> bool:
-        """Whether the framework is that of a label on the JobSet itself."""
-        return self.runtime is not None and self.runtime.source == "label"
+    def chosen(self) -> Iterable[str]:
+        """The frameworks that labels name, of which an author of jobs may have written each."""
+        return filter(None, (self.framework, self.own_label))
 
 
 def outline(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
@@ -74,14 +87,13 @@ def outline(request: reviews.Request, cluster: readers.ClusterReader) -> Governo
     Raises:
         NotCached: the reader has to fetch something first.
     """
-    heads = outlines.Outlines(cluster)
-    label, runtime, owner = None, None, None
-    with contextlib.suppress(readers.SnapshotInvalid, UnreadableError):
-        label = _namespace_label(request.namespace, heads)
+    heads, found = outlines.Outlines(cluster), Governor()
+    with contextlib.suppress(UnreadableError):
+        found = Governor(namespace_label=_namespace_label(request.namespace, heads))
         head = outlines.outline(request.document)
         if not decoding.check(head, request.kind):
-            runtime, owner = _governing(structs.replace(request, document=head), heads)
-    return Governor(runtime, owner, label)
+            found = _governing(structs.replace(request, document=head), heads, found)
+    return found
 
 
 def known(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
@@ -115,21 +127,28 @@ def find(request: reviews.Request, cluster: readers.ClusterReader, profiles: Map
         UnreadableError: another document cannot be read.
         BeyondError: a document is beyond its budget.
     """
-    label = _namespace_label(request.namespace, cluster)
-    runtime, owner = _governing(request, cluster)
-    open_ = request.kind == "TrainJob" and runtime is None and not cluster.whole
+    found = _governing(request, cluster, Governor(namespace_label=_namespace_label(request.namespace, cluster)))
+    open_ = request.kind == "TrainJob" and found.runtime is None and not cluster.whole
     open_ = open_ and trainjobs.is_supported(request.document)
-    claims = dict(_claim_devices(request, runtime, cluster, profiles))
-    return Governor(runtime, owner, label, claims, runtime_open=open_)
+    claims = dict(_claim_devices(request, found, cluster, profiles))
+    return structs.replace(found, claim_devices=claims, runtime_open=open_)
 
 
-def _governing(
-    request: reviews.Request, cluster: readers.ClusterReader
-) -> tuple[Runtime | None, Mapping[str, Any] | None]:
-    if request.kind == "TrainJob":
-        return _live_runtime(request.document, request.namespace, cluster), None
-    owner = _owner(request.document, request.namespace, cluster)
-    return _runtime_of_jobset(request, owner, cluster), owner
+def _governing(request: reviews.Request, cluster: readers.ClusterReader, found: Governor) -> Governor:
+    """Return a governor with runtime and owner, and the frameworks that choose the mode."""
+    is_jobset = request.kind == "JobSet"
+    owner = _owner(request.document, request.namespace, cluster) if is_jobset else None
+    named = owner if is_jobset else request.document
+    live = _live_runtime(named, request.namespace, cluster) if named is not None else None
+    runtime, label = live, None
+    if is_jobset:
+        label = _metadata(request.document).labels.get(names.FRAMEWORK_LABEL) or None
+        frozen = _frozen(owner, request.namespace, cluster) if owner is not None else None
+        if frozen is not None and (live is None or frozen.framework == live.framework):
+            runtime = frozen
+        runtime = runtime or _labelled(label, request.launched if owner is None else "")
+    granted = live.framework if live is not None and live.kind == "ClusterTrainingRuntime" else None
+    return structs.replace(found, runtime=runtime, owner=owner, granted=granted, own_label=label)
 
 
 def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | None:
@@ -163,40 +182,43 @@ def _owner(jobset: Mapping[str, Any], namespace: str, cluster: readers.ClusterRe
     return None
 
 
-def _runtime_of_jobset(
-    request: reviews.Request, owner: Mapping[str, Any] | None, cluster: readers.ClusterReader
-) -> Runtime | None:
-    if owner is not None:
-        ref = Ref("RuntimeSnapshot", request.namespace, _metadata(owner).name)
-        frozen = documents.read(ref, cluster)
-        if frozen is not None and _is_of_a_namesake(frozen, owner):
-            raise readers.NotCached(ref)
-        if frozen is not None:
-            return Runtime(frozen, "snapshot", version=readers.trainer_of(cluster))
-        return _live_runtime(owner, request.namespace, cluster)
-    label = _metadata(request.document).labels.get(names.FRAMEWORK_LABEL)
-    framework = label or request.launched
-    document = {"metadata": {"labels": {names.FRAMEWORK_LABEL: framework}}}
-    return Runtime(document, "label" if label else "launch") if framework else None
+def _frozen(owner: Mapping[str, Any], namespace: str, cluster: readers.ClusterReader) -> Runtime | None:
+    """Return the runtime snapshot of a TrainJob; None where Trainer itself takes none.
+
+    Any author may write such a ConfigMap. Trainer takes one that the TrainJob controls and that holds the runtime which
+    the TrainJob names (trainer `pkg/runtime/core/snapshot.go`).
+    """
+    ref, uid = Ref("RuntimeSnapshot", namespace, _metadata(owner).name), _metadata(owner).uid
+    frozen = documents.read(ref, cluster)
+    made_for = next((each.uid for each in _metadata(frozen or {}).owner_references if each.controller), None)
+    if frozen is None or made_for is None:
+        return None
+    if "" not in (made_for, uid) and made_for != uid:  # of an earlier TrainJob of this name, still in the cache
+        raise readers.NotCached(ref)
+    runtime = Runtime(frozen, "snapshot", version=readers.trainer_of(cluster))
+    is_named = "spec" not in owner or (runtime.kind, runtime.name) == trainjobs.runtime_ref(owner)
+    return runtime if is_named else None
 
 
-def _is_of_a_namesake(frozen: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """Whether a snapshot was made for an earlier TrainJob of this name and is still in the cache."""
-    made_for = next((each.uid for each in _metadata(frozen).owner_references if each.controller), "")
-    return "" not in (made_for, uid := _metadata(owner).uid) and made_for != uid
+def _labelled(label: str | None, launched: str = "") -> Runtime | None:
+    """Return a runtime that has only the framework of a JobSet's label, or else of its launch."""
+    document = {"metadata": {"labels": {names.FRAMEWORK_LABEL: label or launched}}}
+    return Runtime(document, "label" if label else "launch") if label or launched else None
 
 
 def _claim_devices(
     request: reviews.Request,
-    runtime: Runtime | None,
+    governor: Governor,
     cluster: readers.ClusterReader,
     profiles: Mapping[str, Profile],
 ) -> Iterator[tuple[str, int | None]]:
+    runtime = governor.runtime
     if request.kind == "JobSet" and not _names_claims(request.document):
         places = []
     elif request.kind == "JobSet":
-        work = parts.find(request.document, ("spec",), runtime.framework if runtime else None, program_kinds.identify)
-        places = [pods.place(request.document, *each) for each in work.places]
+        changes = Changes(request.document)
+        job = Job("JobSet", changes, runtime=runtime, owner=governor.owner, identify=program_kinds.identify)
+        places = [pods.place(request.document, *each) for each in job.parts.places]
     else:
         places = [runtime.trainer] if runtime and runtime.trainer else []
     found: dict[tuple[str, str], Mapping[str, Any] | None] = {}

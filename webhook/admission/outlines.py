@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from muster.strategies.documents import names
+from muster.strategies.documents import decoding, names
 from muster.webhook.cluster import readers
 
-__all__ = ["Outlines", "is_changed", "is_child_of", "is_made_by_trainer", "outline"]
+__all__ = ["Outlines", "outline"]
 
 _MOST = 1000
 _METADATA = ("name", "namespace", "uid")
@@ -51,28 +51,6 @@ def _first(value: Any) -> Any:
     return list(itertools.islice(value, _MOST)) if isinstance(value, list) else value
 
 
-def is_made_by_trainer(document: Mapping[str, Any]) -> bool:
-    """Whether the object says that a TrainJob owns it: a JobSet that Trainer made, or that an author calls so."""
-    metadata = document.get("metadata")
-    owners = _first(metadata.get("ownerReferences")) if isinstance(metadata, dict) else None
-    return any(isinstance(each, dict) and each.get("kind") == "TrainJob" for each in owners or ())
-
-
-def is_child_of(document: Mapping[str, Any], owner: Mapping[str, Any] | None) -> bool:
-    """Whether a JobSet has the name that Trainer gives to the one of `owner`, a TrainJob that was found."""
-    if owner is None or "spec" not in owner:
-        return False
-    name = (owner.get("metadata") or {}).get("name")
-    return bool(name) and name == (document.get("metadata") or {}).get("name")
-
-
-def is_changed(document: Mapping[str, Any]) -> bool:
-    """Whether the object says that Muster has changed it; what any author can write too."""
-    metadata = document.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return isinstance(annotations, dict) and names.APPLIED_ANNOTATION in annotations
-
-
 class Outlines:
     """A reader that answers with outlines.
 
@@ -86,9 +64,18 @@ class Outlines:
         self._cluster = cluster
 
     def get(self, ref: readers.Ref) -> readers.Document | None:
-        """Return the outline of a document, with the exceptions of the cluster's own `get`."""
-        document = self._cluster.get(ref)
-        return None if document is None else outline(document)
+        """Return the outline of a document, None for a snapshot that cannot be read, which any author can write.
+
+        Raises:
+            NotCached: as the cluster's own `get`.
+        """
+        try:
+            document = self._cluster.get(ref)
+        except readers.SnapshotInvalid:
+            return None
+        head = None if document is None else outline(document)
+        is_snapshot = ref.kind == "RuntimeSnapshot"
+        return None if head is None or (is_snapshot and decoding.check(head, ref.kind)) else head
 
     def every(self, kind: str, labels: readers.Labels) -> Iterable[readers.Document] | None:
         """Return None: no outline needs all documents of a kind."""

@@ -6,7 +6,7 @@ replaces the whole value between two requests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Literal
 
@@ -70,22 +70,22 @@ class Policy(Struct, frozen=True):
         """Return the settings of a framework, or the defaults."""
         return self.frameworks.get(name or "", _NOTHING_SET)
 
-    def mode_of(self, framework: str | None, namespace_label: str | None, *, chosen: bool = False) -> Mode:
-        """Return the mode in force: the namespace's label, else the framework's, else the global one.
+    def mode_of(self, granted: str | None, namespace_label: str | None, chosen: Iterable[str] = ()) -> Mode:
+        """Return the mode in force: the namespace's label, else the strictest of those of the frameworks.
 
         The namespace comes first, so that a team can try Muster or switch it off, whatever the platform has set for a
         framework. A label that is not a mode (see `is_mode`) counts as missing.
 
         Args:
-            framework: the framework label in force.
+            granted: the framework of the ClusterTrainingRuntime that the job names, which counts in full; without one
+                the global mode does.
             namespace_label: value of `muster.dev/mode` on the namespace.
-            chosen: whether the job's author chose the framework by a label on the JobSet itself. Such a label may make
-                the mode stricter than the global one and never weaker, or it would be a switch in the author's hand.
+            chosen: frameworks that an author of jobs may have chosen by a label. Such a label may make the mode
+                stricter and never milder, or it would be a switch in the author's hand.
         """
         if namespace_label is not None and is_mode(namespace_label):
             return Mode(namespace_label)
-        own = self.framework(framework).mode or self.mode
-        return min(own, self.mode, key=_STRICTEST.index) if chosen else own
+        return min((self.framework(each).mode or self.mode for each in (granted, *chosen)), key=_STRICTEST.index)
 
 
 def is_mode(text: str) -> bool:

@@ -1,9 +1,9 @@
 """Everything that explains one decision, as one value of JSON's types, which all formats of `muster explain` show.
 
 It says what a job will really run, as Muster read it, and how many ranks that makes. It ends with one sentence, so that
-nobody takes silence for consent. *right*: nothing is open. *open*: Muster cannot see something that decides whether the
-job is right, or does not check it, and the sentence says what that means. *mend*: there are errors to mend or warnings
-to read.
+nobody takes silence for consent. *right*: nothing that Muster judges is open; what Kubernetes validates is left to the
+API server (docs/decisions/0048). *open*: Muster cannot see something that decides whether the job is right, or does not
+check it, and the sentence says what that means. *mend*: there are errors to mend or warnings to read.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Expl
     document, decision, registered = case.source.document, case.mutated, case.mutated.strategy
     chosen, job = registered.strategy if registered else None, _job(case, setup)
     world, earlier = _measured(job), restores.applied(document)
+    line = _described(job) if job else None
     explained = {
         **{key: value for key, value in findings_report.place_of(case.source.origin).items() if key != "line"},
         "object": case.title,
@@ -63,7 +64,7 @@ def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Expl
         and registered
         and {"framework": chosen.framework, "version": chosen.version, "origin": registered.origin},
         "mode": {"value": decision.mode.value, "because": _because(case, setup)},
-        "launch": _described(job) if job else None,
+        "launch": scanner.text(line) if line else line,
         "world": world
         and {
             "nodes": world.nodes,
@@ -111,9 +112,9 @@ def _because(case: Case, setup: Setup) -> str:
     label = governor.namespace_label
     if label is not None and policies.is_mode(label):
         return f"label {names.MODE_LABEL} of namespace {case.namespace}"
-    if setup.policy.framework(governor.framework).mode is not None:
-        return f"the configuration of framework {governor.framework}"
-    return "the global mode"
+    named, mode = (governor.granted, *governor.chosen), case.mutated.mode
+    of = next((each for each in named if setup.policy.framework(each).mode is mode), None)
+    return "the global mode" if of is None else f"the configuration of framework {of}"
 
 
 def _job(case: Case, setup: Setup) -> Job | None:
@@ -179,6 +180,9 @@ _OWN = (
 _UNREAD = "Muster cannot read what this launch starts; it sets the rendezvous by env, and can say no more about it"
 
 
+_RIGHT = "launch, ranks and devices are right {}; check --cluster asks about the pods"
+
+
 class Ending(TypedDict):
     """The kind of an ending, and its sentence."""
 
@@ -201,10 +205,7 @@ def _ending(case: Case, job: Job | None, before: Explanation | None = None) -> E
     if unseen:
         return Ending(kind="open", text=unseen)
     changed = any(change.rule != APPLIED_RULE for change in case.mutated.changes)
-    right = Ending(
-        kind="right",
-        text=f"the job is right {'with the changes above' if changed else 'as it is'}, and nothing is open",
-    )
+    right = Ending(kind="right", text=_RIGHT.format("with the changes above" if changed else "as they are"))
     owner = case.mutated.governor.owner
     if owner is not None:  # the launch of a JobSet that Trainer makes is judged where its author reads it
         if before is None:

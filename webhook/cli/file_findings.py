@@ -121,7 +121,8 @@ def framework(decision: Decision) -> str:
 
 def _of_parts(document: Mapping[str, object], serves: str | None) -> str:
     """Return the one framework of the parts that train, or that serve."""
-    work = parts.find(document, ("spec",), serves, program_kinds.identify)
+    labels = decoding.read(decoding.member(document, "metadata"), model.ObjectMeta).labels
+    work = parts.find(document, serves, program_kinds.identify, common=labels.get(names.ROLE_LABEL))
     places = [pods.place(document, *each) for each in work.places]
     every = {of_container(place.container) for place in places}
     return every.pop() if len(every) == 1 else ""

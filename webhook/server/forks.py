@@ -18,6 +18,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from muster.webhook.server.turns import Author, Turns
+
 __all__ = ["AT_ONCE", "ForkError", "Forks"]
 
 AT_ONCE = 3
@@ -36,22 +38,26 @@ class Forks:
     """Children for work that may take long.
 
     Args:
-        at_once: children at the same time; further work waits, in order.
+        at_once: children at the same time; further work waits, and its authors take turns.
         memory: bytes that a child may take beyond those of this process.
     """
 
     def __init__(self, at_once: int = AT_ONCE, memory: int = _MEMORY) -> None:
-        self._free = asyncio.Semaphore(at_once)
+        self._turns = Turns(at_once)
         self._memory = memory
 
-    async def run(self, work: Callable[[], bytes]) -> bytes:
+    async def run(self, work: Callable[[], bytes], author: Author) -> bytes:
         """Return what `work` returns in a child; when this call is cancelled, the child is killed.
+
+        Args:
+            work: what is to be done.
+            author: whose turn it needs.
 
         Raises:
             ForkError: the work raised, or ended its process.
             OSError: there is no room for another process.
         """
-        async with self._free:
+        async with self._turns.turn(author):
             ours, theirs = socket.socketpair()
             with ours, theirs:
                 child = os.fork()

@@ -17,13 +17,14 @@ from aiohttp import web
 from msgspec import structs
 
 from muster.audit import record_schema, scanner
-from muster.front.request_bodies import BodyDroppedError
+from muster.front.request_bodies import BodyDroppedError, CountedRequest
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Policy
 from muster.webhook.metrics import Metrics
 from muster.webhook.server import endings, salvage
 from muster.webhook.server.endings import Ending
 from muster.webhook.server.resolvers import Asked, Resolver
+from muster.webhook.server.turns import BusyError, Place, Places
 
 __all__ = ["ADMISSION_PATHS", "APART", "Admission", "Recorder"]
 
@@ -40,6 +41,7 @@ APART = 32 * 1024
 _RESOURCES = {"TrainJob": "trainjobs", "JobSet": "jobsets"}
 
 
+_BUSY = "there are too many admissions at the same time; try again"
 _MOST_TOLD = 1000  # characters of an error
 
 
@@ -74,8 +76,8 @@ class Admission:
         self._recorder = recorder
         self._metrics = metrics
         most, self._timeout = limits
-        self._limits = {"small": most, "large": max(1, most // 4)}
-        self._in_flight = {"small": 0, "large": 0}
+        self._small, self._large = Places(most), Places(max(1, most // 4))
+        metrics.in_flight(lambda: self._small.taken + self._large.taken)
 
     async def handle(self, request: web.BaseRequest, phase: reviews.Phase, kind: str) -> web.Response:
         """Answer one admission request within its limits."""
@@ -89,9 +91,17 @@ class Admission:
                 body = await request.read()
         except (TimeoutError, BodyDroppedError, web.HTTPRequestEntityTooLarge, web.RequestPayloadError, OSError) as why:
             return self._unread(why)
-        return await self.admit(body, phase, kind, deadline)
+        counted = request if isinstance(request, CountedRequest) else None
+        return await self.admit(body, phase, kind, deadline, counted)
 
-    async def admit(self, body: bytes, phase: reviews.Phase, kind: str, deadline: float | None = None) -> web.Response:
+    async def admit(
+        self,
+        body: bytes,
+        phase: reviews.Phase,
+        kind: str,
+        deadline: float | None = None,
+        request: CountedRequest | None = None,
+    ) -> web.Response:
         """Answer a review that has arrived.
 
         Args:
@@ -99,22 +109,9 @@ class Admission:
             phase: from the path.
             kind: from the path.
             deadline: time of the running loop after which the answer is that of the failure mode; None for none.
+            request: is told whose its body is, so that it gives way where its author has most bytes.
         """
-        size = "large" if len(body) > APART else "small"
-        if self._in_flight[size] >= self._limits[size]:
-            return self._busy()
-        self._enter(size, 1)
-        try:
-            return await self._answered(body, phase, kind, deadline)
-        finally:
-            self._enter(size, -1)
-
-    def _enter(self, size: str, change: int) -> None:
-        self._in_flight[size] += change
-        self._metrics.in_flight(sum(self._in_flight.values()))
-
-    async def _answered(self, body: bytes, phase: reviews.Phase, kind: str, deadline: float | None) -> web.Response:
-        started = time.perf_counter()
+        started, large = time.perf_counter(), len(body) > APART
         try:
             review = _parse(body, phase)
         except reviews.ReviewError as error:
@@ -122,8 +119,15 @@ class Admission:
         if review.kind != kind:
             message = f"request.kind.kind: {review.kind} is not served on this path, which is for {kind}"
             return self._unreadable(reviews.ReviewError(message, review.uid), review, started)
-        asked = Asked(review, self._policy(), started)
-        ending = await self._resolver.resolve(asked, deadline, large=len(body) > APART)
+        author = review.namespace, review.username
+        asked = Asked(review, self._policy(), started, author)
+        try:
+            with Place(self._large if large else self._small, author) as place:
+                if request is not None:
+                    request.claim_body(author, place.give_up)
+                ending = await self._resolver.resolve(asked, deadline, large=large)
+        except BusyError:
+            return self._refused("busy", 429, _BUSY, {"Retry-After": "1"})
         return _reviewed(self._take(review, ending))
 
     def _take(self, review: reviews.Request, ending: Ending) -> bytes:
@@ -186,10 +190,6 @@ class Admission:
             response = self._refused("unreadable", 400, "the connection ended before the body")
         response.force_close()
         return response
-
-    def _busy(self) -> web.Response:
-        text = "there are too many admissions at the same time; try again"
-        return self._refused("busy", 429, text, {"Retry-After": "1"})
 
     def _refused(self, reason: str, status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
         self._metrics.refused(reason)

@@ -30,6 +30,7 @@ from muster.webhook.server.endings import Ending
 from muster.webhook.server.forks import ForkError, Forks
 from muster.webhook.server.picks import Picks
 from muster.webhook.server.pod_admission import DryRuns
+from muster.webhook.server.turns import Author
 
 __all__ = ["Asked", "Resolver"]
 
@@ -44,11 +45,12 @@ Fetch = Callable[[readers.Ref], Awaitable[readers.Document | None]]
 
 
 class Asked(NamedTuple):
-    """A request, the policy in force, and when its body had arrived, by `time.perf_counter`."""
+    """A request, the policy in force, when its body had arrived, by `time.perf_counter`, and whose turn it needs."""
 
     request: reviews.Request
     policy: Policy
     started: float
+    author: Author = ("", "")
 
 
 class Resolver:
@@ -107,6 +109,7 @@ class Resolver:
     async def _resolve(self, asked: Asked, overlay: Overlay, *, large: bool) -> Ending:
         is_apart = large
         found: list[Finding] | None = None if self._dry_runs is not None else []
+        fetched: set[readers.Ref] = set()
         for _ in range(_MAX_FETCHES):
             self._picks.show(asked.request, overlay)
             try:
@@ -115,7 +118,11 @@ class Resolver:
                 is_apart = True
             except readers.NotCached as missing:
                 is_apart = True  # what is not cached may be of any size
-                await self._fill(overlay, missing.ref)
+                if missing.ref in fetched:  # asked for again, because the one of this name has another uid
+                    overlay.put(missing.ref, None)
+                else:
+                    await self._fill(overlay, missing.ref)
+                    fetched.add(missing.ref)
             else:
                 if made.questions and self._dry_runs is not None:
                     found = await self._dry_runs.findings(asked.request, made.questions)
@@ -137,7 +144,7 @@ class Resolver:
                 _log.exception("an evaluation failed", extra={"uid": asked.request.uid, "kind": asked.request.kind})
                 return orjson.dumps({"failed": type(error).__name__})
 
-        answer = orjson.loads(await self._forks.run(work))
+        answer = orjson.loads(await self._forks.run(work, asked.author))
         if "missing" in answer:
             raise readers.NotCached(readers.Ref(*answer["missing"]))
         if "failed" in answer:
@@ -155,7 +162,8 @@ class Resolver:
             return look()
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
-                return Ending(**orjson.loads(await self._forks.run(lambda: orjson.dumps(look()))))
+                answer = await self._forks.run(lambda: orjson.dumps(look()), asked.author)
+                return Ending(**orjson.loads(answer))
         except BaseException as error:
             if _is_own_end(error):
                 raise

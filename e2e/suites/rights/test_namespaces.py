@@ -70,8 +70,7 @@ def test_in_its_namespace_it_decides_by_what_is_there(muster: Spare, inside: Spa
     scene = scenes.made(inside)
     try:
         for resource in ("trainingruntimes.trainer.kubeflow.org", "configmaps", "clustertrainingruntimes"):
-            job, where = scene.asks_for(resource)
-            answer = until("a decision", lambda job=job, where=where: muster.ask(job, where))  # type: ignore[misc]
+            answer = muster.ask(*scene.asks_for(resource))
             assert answer.allowed, answer
     finally:
         scene.remove()
@@ -87,10 +86,12 @@ def test_seats_are_given_in_its_namespace_and_nowhere_else(muster: Spare, inside
 
 
 def test_reports_are_kept_in_its_namespace(muster: Spare, inside: Space) -> None:
-    inside.create(documents.jobset("job", framework=None, fake=False)).expect()
-    until("its pod", lambda: inside.pods("jobset.sigs.k8s.io/jobset-name=job"))
-    guards.report(inside, "job", size=1, expected=2)
-    until("the report", lambda: trainings.ANNOTATION in (inside.jobset("job") or {})["metadata"].get("annotations", {}))
+    inside.create(documents.jobset("told", framework=None, fake=False)).expect()
+    until("its pod", lambda: inside.pods("jobset.sigs.k8s.io/jobset-name=told"))
+    guards.report(inside, "told", size=1, expected=2)
+    until(
+        "the report", lambda: trainings.ANNOTATION in (inside.jobset("told") or {})["metadata"].get("annotations", {})
+    )
 
 
 def test_its_token_reads_and_writes_nothing_of_other_namespaces(

@@ -198,9 +198,10 @@ def _samplers(
     node: pods.Place,
     training: sampled_trainings.Training,
 ) -> Iterator[sampler_serving.Serving]:
+    common = job.common_role[0] if job.common_role else None
     for index in _beside(job, spec, node):
         each = spec.replicated_jobs[index]
-        ours = names.ANCESTOR_LABEL in each.labels or sampler_serving.role(each) not in (None, "sampler")
+        ours = names.ANCESTOR_LABEL in each.labels or sampler_serving.role(each, common) not in (None, "sampler")
         found = _read(job, document, each, index) if each.pod.containers and not ours else None
         if found is not None and found.pods and _is_sampler(found, training):
             yield found
@@ -220,7 +221,8 @@ def _read(
     """Read a server; that of a JobSet once for all trainers beside it."""
     path: Path = ("spec", "replicatedJobs", index)
     key, state = (sampler_serving.read, path), job.changes.state(path) if job.kind == "JobSet" else job.state
-    return kept(job, key, state, lambda: sampler_serving.read(document, path, each, job.identify))
+    common = job.common_role[0] if job.common_role else None
+    return kept(job, key, state, lambda: sampler_serving.read(document, path, each, job.identify, common))
 
 
 def _is_sampler(found: sampler_serving.Serving, training: sampled_trainings.Training) -> bool:

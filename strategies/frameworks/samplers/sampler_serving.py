@@ -12,7 +12,7 @@ from muster.strategies.documents.paths import Path
 from muster.strategies.documents.pods import Place
 from muster.strategies.frameworks.vllm import serve_arguments, vllm_servers
 from muster.strategies.frameworks.vllm.vllm_servers import Form, Server
-from muster.strategies.jobs import askings, containers
+from muster.strategies.jobs import askings, containers, parts
 from muster.strategies.jobs.containers import Identify
 from muster.strategies.launches.launches import Launch, Launcher
 from muster.strategies.launches.sites import Site
@@ -62,23 +62,27 @@ class Serving(Struct, frozen=True):
         return self.place.job.jobs * self.place.job.at_once
 
 
-def role(job: model.ReplicatedJob) -> str | None:
-    """Return what labels say that a replicated job is: its role, or `sampler` for a server of vLLM's framework."""
-    for labels in (job.template.spec.template.metadata.labels, job.labels):
-        if names.ROLE_LABEL in labels:
-            return labels[names.ROLE_LABEL]
-        if labels.get(names.FRAMEWORK_LABEL) == "vllm":
-            return "sampler"
-    return None
+def role(job: model.ReplicatedJob, common: str | None) -> str | None:
+    """Return what labels say that a replicated job is: its role, or `sampler` for a server of vLLM's framework.
+
+    Args:
+        job: the replicated job.
+        common: the role of all of them.
+    """
+    levels = (job.template.spec.template.metadata.labels, job.labels)
+    serves = any(labels.get(names.FRAMEWORK_LABEL) == "vllm" for labels in levels)
+    return parts.role_of(job, common) or ("sampler" if serves else None)
 
 
-def read(document: Mapping[str, Any], job_path: Path, job: model.ReplicatedJob, identify: Identify) -> Serving | None:
+def read(
+    document: Mapping[str, Any], job_path: Path, job: model.ReplicatedJob, identify: Identify, common: str | None
+) -> Serving | None:
     """Read the replicated job at `job_path`; None where nothing says that it serves."""
     asked = askings.of_job(job) or frozenset()
     place = pods.place(document, job_path, containers.choose(job.pod, identify, serves=True, asked=asked) or 0)
     own = place.container
     site = Site(own.command or (), own.args or (), bool(own.command), place.path, document, own.env)
-    labelled = role(job) == "sampler"
+    labelled = role(job, common) == "sampler"
     server, bare, trls = _server(site, own.image)
     return Serving(place, site, server, bare, trls, labelled) if labelled or server else None
 
