@@ -341,7 +341,7 @@ def set_checkpoint_ttl(world, call):
 def get_external_weights_urls(world, call):
     path = world.model.save_weights_external(world.name()).result().path
     found = call(path)
-    assert timedelta(minutes=30) < found.expires - datetime.now(UTC) < timedelta(minutes=61)
+    assert timedelta(minutes=5) < found.expires - datetime.now(UTC) < timedelta(minutes=11)
     assert list(found.urls) == ["weights.npz"]
     got = httpx.get(found.urls["weights.npz"], timeout=60)
     assert (got.status_code, got.content) == (200, fetched(world, path)["weights.npz"])
