@@ -141,6 +141,13 @@ def test_the_namespaces_label_goes_before_the_mode_of_a_framework(space, elsewhe
     assert not space.apply(framework).ok
 
 
+def test_a_framework_that_an_author_names_in_a_runtime_makes_no_mode_milder(space, a_runtime_of_a_namespace):
+    def refused():
+        return space.apply(a_runtime_of_a_namespace).refused_with("spec.trainer.numNodes: Invalid value: 0")
+
+    waits.until("Muster to see the runtime", refused)
+
+
 def test_a_label_that_is_no_mode_counts_for_nothing_and_is_told(space):
     space.mode("enforced")
 
