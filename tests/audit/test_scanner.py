@@ -94,6 +94,7 @@ def test_a_sentence_without_one_stays_as_it_is(text):
         "figd_" + WORD * 2,
         "hvb." + WORD * 5,
         "glft-" + WORD,
+        "hf_" + "a" * 34,
         "ab12" * 10,
     ],
 )
