@@ -91,6 +91,10 @@ def record(raw: Record) -> Record:
     given = [each.get(key) for each in heads for key in ("name", "generateName", "namespace")]
     names = frozenset(each for each in given if isinstance(each, str) and is_name(each))
     subject = {key: each if key == "kind" else name(str(each)) for key, each in raw["object"].items()}
+    if _NAME.fullmatch(
+        space := raw["object"]["namespace"]
+    ):  # Events and reports are written there, whatever it is called
+        subject["namespace"] = space
     out: Record = {
         **raw,
         "object": cast("RecordedObject", subject),

@@ -111,6 +111,9 @@ def select(entries: Iterable[Entry], questions: Questions) -> Iterator[Entry]:
             yield entry
 
 
+_DAY = datetime.timedelta(days=1)
+
+
 def moment(text: str, now: datetime.datetime) -> datetime.datetime:
     """Read a point in time: RFC 3339 (`2026-03-01T08:00:00Z`), or how long before `now` (`30s`, `15m`, `2h`, `1d`).
 
@@ -118,9 +121,11 @@ def moment(text: str, now: datetime.datetime) -> datetime.datetime:
     """
     with contextlib.suppress(ValueError, OverflowError):
         if relative := _RELATIVE.fullmatch(text.strip()):
-            return now - datetime.timedelta(**{_UNITS[relative[2]]: int(relative[1])})
-        point = datetime.datetime.fromisoformat(text.strip())
+            point = now - datetime.timedelta(**{_UNITS[relative[2]]: int(relative[1])})
+        else:
+            point = datetime.datetime.fromisoformat(text.strip())
         if point.tzinfo is not None:
+            _ = point.astimezone(datetime.UTC) - _DAY  # no calendar has what overflows here
             return point
     raise ValueError(f"{text!r} is not a time; write one like 2026-03-01T08:00:00Z, or 15m, 2h, 1d for that long ago")
 

@@ -28,19 +28,28 @@ _READ = 8 * LONGEST  # characters that are looked at
 _DEEPEST = 40  # levels of a value that is shown
 _TOKENS = re.compile(
     r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY[\s\S]*"  # to the end of the text
-    r"|(?<![A-Za-z0-9])(?:hf_|gh[opusr]_|github_pat_|gl(?:pat|rt|dt|cbt|ptt)-|nvapi-|wandb_v1_|[sr]k_(?:live|test)_|sk-"
-    r"|pypi-|npm_|dckr_pat_|gsk_|xai-|hvs\.|r8_|pplx-|tml-|AIza|ya29\.|xox[abeoprs]-|SG\.|A(?:KIA|SIA)(?=[A-Z0-9]{16}\b)"
-    r"|xapp-\d-|GOCSPX-|whsec_|do[op]_v1_|glsa_|ATATT3|(?:SK|dapi)(?=[0-9a-f]{32}\b)|[1-9]\d{7,9}:AA(?=[\w-]{8})"
-    r"|AGE-SECRET-KEY-1)(?=[\w.-]{0,200}[0-9A-Z]|[\w-]{24})[\w.-]{8,}"
+    r"|(?<![A-Za-z0-9])(?:hf_|gh[opusr]_|github_pat_|gl(?:pat|rt|dt|cbt|ptt|ft)-|nvapi-|wandb_v1_|[sr]k_(?:live|test)_|sk-"
+    r"|pypi-|npm_|dckr_pat_|gsk_|xai-|hv[bs]\.|r8_|pplx-|tml-|AIza|ya29\.|xox[abeoprs]-|SG\.|A(?:KIA|SIA)(?=[A-Z0-9]{16}\b)"
+    r"|xapp-\d-|GOCSPX-|whsec_|do[op]_v1_|glsa_|ATATT3|ATCTT3|(?:SK|dapi)(?=[0-9a-f]{32}\b)|[1-9]\d{7,9}:AA(?=[\w-]{8})"
+    r"|AGE-SECRET-KEY-1|pcsk_|lsv2_(?:pt|sk)_|rpa_|tvly-|sbp_|shpat_|lin_api_|ntn_|CCIPAT_|tskey-(?:auth|api)-|PMAK-"
+    r"|NRAK-|sntrys_|dp\.pt\.|figd_)"
+    # A name of Kubernetes has no capitals, and words between dashes. The beginning of a token may be all that is left.
+    r"(?:(?=[\w.-]{0,200}[A-Z])[\w.-]{16,}|(?:(?=[a-z]{0,64}\d)[a-z0-9]{20}|[a-z]{32})[\w.-]*"
+    r"|(?=[\w-]{0,200}[0-9A-Z])[\w-]{8,200}(?=…|\.\.\.))"
+    r"|(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}"
     r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?"
-    r"|(?i:(?<=bearer )|(?<=basic ))[\w.~+/=-]{8,}"
-    r"|(?<=//)[^/?#\s\"'@…]{1,512}(?=@)"  # in URLs
+    r"|(?i:(?<=authorization: bearer )|(?<=authorization: basic ))[\w.~+/=-]{8,}"
+    r"|(?i:(?<=bearer )|(?<=basic ))(?=[a-z.~+/=-]{0,200}[A-Z\d])[\w.~+/=-]{16,}"
+    r"|(?<=//)(?!git@)[^/?#\s\"'@…]{1,512}(?=@)"  # in URLs
     r"|(?<=//)[^/?#\s\"'@:…]{0,256}:(?!\d{1,5}(?:…|\.\.))[^/?#\s\"'@…]{1,512}(?=…|\.\.\.)"  # and cut
-    r"|(?<![\w.:@-])[\w.-]{1,64}:[^:/@\s\"']{3,256}(?=@(?!sha\d)[A-Za-z0-9])"  # an image with a password
-    r"|(?<=[?&]sig=)[\w%+/=-]{16,}|(?<=hooks\.slack\.com/services/)[\w/]{16,}"
+    r"|(?<![\w.:@-])[\w.-]{1,64}:(?!(?:latest|main|stable|v?\d{1,4}(?:\.\d{1,4}){1,3})@)"
+    r"[^:/@\s\"']{3,256}(?=@(?!sha\d)[A-Za-z0-9])"  # an image with a password
+    r"|(?<=[?&]sig=)[\w%+/=-]{16,}|(?<=X-Amz-Signature=)[0-9a-f]{16,}|(?<=hooks\.slack\.com/services/)[\w/]{16,}"
     r"|(?<![A-Za-z0-9])[\w.~-]{3}\dQ~[\w.~-]{8,}|(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"  # Azure
     r"|(?<![A-Za-z0-9+])[A-Za-z0-9+/]{86}=="  # Azure's storage
-    r"|(?<![\w@.-])(?:[0-9a-f]{40}|(?=[a-z]{0,51}\d)[a-z2-7]{52})(?!\w)"  # W&B; Azure DevOps
+    # W&B, where no git commit is meant; Azure DevOps
+    r"|(?<!revision[ =])(?<!commit[ =/])(?<!commit: )(?<!/tree/)(?<!/blob/)(?<!\w:)(?<![\w@.-])[0-9a-f]{40}(?!\w)"
+    r"|(?<![\w@.-])(?:(?=[a-z]{0,51}\d)[a-z2-7]{52})(?!\w)"
     # A long word of letters and digits that was cut: nobody knows its form.
     r"|(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,200}\d)(?=[\d+/]{0,200}[A-Za-z])[A-Za-z0-9+/]{16,}(?=…|\.\.\.)",
     re.ASCII,
@@ -63,6 +72,8 @@ _PLAIN = re.compile(
     r"(?:^|[_.-])(?:bos|cls|eos|mask|pad|sep|unk|image|video|audio|max|new|num|stop|special|per|total|n)[_-](?:\w{1,40}[_-])?tokens?$"
 )
 _ODD = re.compile(r"[0-9A-Z]")
+_PLAIN_NUMBER = re.compile(r"\d{1,12}")
+_PASSWORD = re.compile(r"(?i:pass|pwd)")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ASSIGNED = re.compile(
     rf"(?i:(?<![A-Za-z0-9])(?P<name>[\w.-]{{0,64}}?{_HOLDER})(?:\\{{0,8}}[\"'])?(?:\s{{0,3}}[=:]\s{{0,3}}| )"
@@ -100,7 +111,7 @@ def text(given: object, longest: int = LONGEST) -> str:
 
 def value(given: object, further: Names = None) -> object:
     """Return a JSON value without secrets."""
-    return _value(given, lambda name: is_secret(name, further), 0)
+    return _value(given, lambda name, shown: _is_hidden(name, shown, further), 0)
 
 
 def record(raw: record_schema.Record, further: Names = None) -> record_schema.Record:
@@ -119,7 +130,15 @@ def _entry(entry: Mapping[str, object], further: Names) -> dict[str, object]:
     return {key: hidden.get(key) or value(item, further) for key, item in entry.items()}
 
 
-def _value(given: object, judge: Callable[[str], bool], level: int) -> object:
+def _is_hidden(name: str, shown: object, further: Names = None) -> bool:
+    """Whether a text is a secret because of its name: a number is none, but behind the name of a password."""
+    if not isinstance(shown, str) or not is_secret(name, further):
+        return False
+    is_further = further is not None and further.search(name) is not None
+    return is_further or not _PLAIN_NUMBER.fullmatch(shown) or _PASSWORD.search(name) is not None
+
+
+def _value(given: object, judge: Callable[[str, object], bool], level: int) -> object:
     if isinstance(given, str):
         return _masked(given)
     if level > _DEEPEST:
@@ -128,15 +147,15 @@ def _value(given: object, judge: Callable[[str], bool], level: int) -> object:
         out: list[object] = []
         for each in given:
             before = given[len(out) - 1] if out else ""
-            is_hidden = isinstance(before, str) and before.startswith("-") and judge(before)
-            out.append(MARK if is_hidden and isinstance(each, str) else _value(each, judge, level + 1))
+            is_hidden = isinstance(before, str) and before.startswith("-") and judge(before, each)
+            out.append(MARK if is_hidden else _value(each, judge, level + 1))
         return out
     if isinstance(given, Mapping):
         named = given.get("name")
-        if isinstance(named, str) and judge(named) and isinstance(given.get("value"), str):
+        if isinstance(named, str) and judge(named, given.get("value")):
             given = {**given, "value": MARK}
         return {
-            _masked(str(key)): MARK if judge(str(key)) and isinstance(each, str) else _value(each, judge, level + 1)
+            _masked(str(key)): MARK if judge(str(key), each) else _value(each, judge, level + 1)
             for key, each in given.items()
         }
     return given
@@ -168,6 +187,7 @@ def _without_value(match: re.Match[str]) -> str:
     whole, name, shown = match.group(), match["name"], match["value"]
     is_sentence = whole[len(name)] == " " and not name.startswith("-")  # a blank divides only a flag and its value
     is_word = len(shown) < 4 or (len(shown) < 16 and not _ODD.search(shown))
-    if is_sentence or is_word or not is_secret(name) or shown.startswith(("$", "<", "-")):  # a reference; a mark
+    is_hidden = _is_hidden(name, shown.strip("\"'"))
+    if is_sentence or is_word or not is_hidden or shown.startswith(("$", "<", "-")):  # a reference; a mark
         return whole
     return whole[: match.start("value") - match.start()] + MARK

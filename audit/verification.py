@@ -66,7 +66,12 @@ def verify(
         name: the log, for problems of the whole; by default the file of its last record.
     """
     succession, beginnings = _Succession(), _Beginnings()
+    before = ("", 0)
     for line in lines:
+        if empty := line.number - (before[1] if line.file == before[0] else 0) - 1:
+            told = "1 line is" if empty == 1 else f"{empty} lines are"
+            yield _problem(line, "removed", f"{told} empty before this line; Muster writes no empty line")
+        before = (line.file, line.number)
         link = _parsed(line)
         if isinstance(link, Problem):
             yield link

@@ -111,6 +111,31 @@ def test_an_older_copy_in_place_of_the_log_is_told(audit, log):
     assert _problems(log) == [("removed", "record 2 is missing before this line")]
 
 
+def _blank(log):
+    log.write_bytes(b"\n" * log.stat().st_size)
+
+
+def _blank_the_last(log):
+    *kept, last = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(kept) + b"\n" * len(last))
+
+
+@pytest.mark.parametrize("damage", [_blank, _blank_the_last])
+def test_records_that_are_blanked_in_place_are_found(damage, audit, log, capsys):
+    _written(audit, "a", "b")
+    damage(log)
+    _written(audit, "c")
+    assert [kind for kind, message in _problems(log) if "Muster writes no empty line" in message] == ["removed"]
+    assert main(["audit", "verify", str(log)]) == 1
+    assert "Muster writes no empty line" in capsys.readouterr().out
+
+
+def test_empty_lines_between_records_are_found(audit, log):
+    _written(audit, "a", "b")
+    log.write_bytes(log.read_bytes().replace(b"\n", b"\r\n\n  \n"))
+    assert _problems(log) == [("removed", "2 lines are empty before this line; Muster writes no empty line")]
+
+
 def test_a_file_that_is_renamed_as_rotation_does_lost_nothing(audit, log, errors):
     _written(audit, "a")
     log.rename(f"{log}.1")

@@ -112,3 +112,22 @@ def test_of_a_sentence_the_words_of_muster_and_the_names_are_shown(sentence, sho
 
 def test_a_long_sentence_is_cut_and_costs_what_its_length_does():
     assert len(known.text("must be " * 100_000)) < 5000
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [
+        ("sk-prod-us-east-1", "sk-learn-trainer-v2"),
+        ("tml-node-pool-12345", "glpat-mirror-runner-1"),
+        ("ab12" * 10, "pypi-cache.internal-1"),
+    ],
+)
+def test_names_that_begin_like_tokens_and_every_namespace_are_shown(namespace, name, make_record):
+    raw = make_record()
+    raw["object"] |= {"namespace": namespace, "name": name}
+    assert known.record(raw)["object"] == raw["object"]
+
+
+def test_an_image_that_begins_like_a_token_or_has_a_commit_as_tag_is_shown():
+    for image in ("ghcr.io/team/sk-image-v2:1.0", "ghcr.io/team/trainer:" + "ab12" * 10):
+        assert known.value(image, "spec.trainer.image") == image

@@ -59,10 +59,59 @@ def test_a_token_of_a_known_form_or_behind_its_name_is_hidden(text):
         "ClusterTrainingRuntime/torch-distributed-with-nccl, TrainJobAnnotationsOfMuster",
         "--chat_template " + base64.b64encode(b"{{ bos_token }} a template of some length").decode(),
         "https://host.example:8443/x and http://$(MASTER_ADDR):29500…",
+        "sk-learn-trainer-v2 in sk-prod-us-east-1 on tml-node-pool-12345 of glpat-mirror-runner-1",
+        "pypi-cache.internal-1, ghcr.io/team/sk-image-v2:1.0, hf_mirror_2024 and xai-grok-1-314b",
+        "ghcr.io/team/trainer:" + "ab12" * 10,
+        f"--revision={'ab12' * 10} --revision {'ab12' * 10}; git commit {'ab12' * 10}",
+        "--min_tokens=1024 --batch_tokens 8192 --tokens 8192 --spec_tokens 4096",
+        "basic training, a bearer capability",
+        "ssh://git@github.com/x and a:latest@node1",
     ],
 )
 def test_a_sentence_without_one_stays_as_it_is(text):
     assert scanner.text(text) == text
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "pcsk_" + WORD * 3,
+        "lsv2_pt_" + "ab12" * 8 + "_" + "ab12ab12ab",
+        "rpa_" + WORD.upper() * 2,
+        "tvly-" + WORD * 2,
+        "sbp_" + "ab12" * 10,
+        "shpat_" + "ab12" * 8,
+        "lin_api_" + WORD * 2,
+        "ntn_" + WORD * 2,
+        "CCIPAT_" + WORD * 2,
+        f"tskey-auth-{WORD}-{WORD * 2}",
+        f"PMAK-{'ab12' * 6}-{'ab12' * 8}",
+        "NRAK-" + WORD.upper() * 2,
+        "sntrys_" + WORD * 4,
+        "ATCTT3" + WORD * 4,
+        f"{'aB34' * 3}aB.atlasv1.{WORD * 4}",
+        "dp.pt." + WORD * 2,
+        "figd_" + WORD * 2,
+        "hvb." + WORD * 5,
+        "glft-" + WORD,
+        "hf_" + "a" * 34,
+        "ab12" * 10,
+    ],
+)
+def test_a_token_of_a_service_is_hidden_whole(token):
+    assert scanner.text(f"see {token}, it says") == f"see {scanner.MARK}, it says"
+
+
+def test_the_signature_of_a_presigned_url_is_hidden():
+    signature = "ab12" * 16
+    assert signature not in scanner.text(f"s3://b/x?X-Amz-Signature={signature}&x=1")
+
+
+def test_a_number_is_a_secret_only_behind_the_name_of_a_password_or_a_further_name():
+    given = {"min_tokens": "1024", "password": "10241024", "args": ["--batch_token", "8192"]}
+    assert scanner.value(given) == {**given, "password": scanner.MARK}
+    assert scanner.text("--password=10241024") == f"--password={scanner.MARK}"
+    assert scanner.value({"min_token": "1024"}, scanner.compiled(["min_token"])) == {"min_token": scanner.MARK}
 
 
 def test_a_text_is_cut_after_its_tokens_are_hidden():
