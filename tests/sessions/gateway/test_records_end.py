@@ -112,9 +112,9 @@ async def test_an_end_whose_event_cannot_be_kept_is_not_kept(manager):
     journal, now = manager.context.journal, manager.context.clock()
     await _checkpoint(journal, "/there", now - 1)
     await journal.execute("ALTER TABLE events RENAME TO elsewhere")
-    with pytest.raises(Exception, match="events|damaged"):
+    with pytest.raises(Exception, match=r"events|damaged"):
         await endings.end(journal, "s", {"type": "cancelled"}, now)
-    with pytest.raises(Exception, match="events|damaged"):
+    with pytest.raises(Exception, match=r"events|damaged"):
         await endings.delete(journal, await journal.row("SELECT * FROM checkpoints"), now)
     await journal.execute("ALTER TABLE elsewhere RENAME TO events")
     assert await journal.rows("SELECT id FROM sessions WHERE ended IS NOT NULL") == []
