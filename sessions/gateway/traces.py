@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import orjson
@@ -31,14 +31,14 @@ async def trace(journal: Journal, session: str) -> bytes:
 
 def _made(session: str, rows: Sequence[Row]) -> bytes:
     ordered = sorted(rows, key=lambda row: (row["target"], row["finished"], row["seq"]))
-    spans = [
+    spans = (
         span
         for target, (_, of) in enumerate(groupby(ordered, key=lambda row: str(row["target"])), 1)
         for span in _track(target, list(of))
-    ]
+    )
     named = {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": f"session {session}"}}
     # One after the other: the lock of the interpreter is let go between them.
-    return b'{"displayTimeUnit":"ms","traceEvents":[%b]}' % b",".join(orjson.dumps(each) for each in (named, *spans))
+    return b'{"displayTimeUnit":"ms","traceEvents":[%b]}' % b",".join(map(orjson.dumps, chain((named,), spans)))
 
 
 def _track(number: int, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
