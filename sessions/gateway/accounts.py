@@ -20,6 +20,7 @@ __all__ = ["routes"]
 
 routes = web.RouteTableDef()
 _LONGEST = timedelta(days=14)
+_DAY = 86400.0  # seconds
 _GIGABYTE = 1e9
 
 
@@ -30,9 +31,8 @@ async def audit(request: web.Request) -> web.Response:
     if category not in events.CATEGORIES:
         raise Refused(f"event_type: {category[:60]!r}: use one of {', '.join(events.CATEGORIES)}")
     context = request.app[MANAGER].context
-    start = datetime.combine(_day(request, context.clock()), time(), UTC)
-    end = start + timedelta(days=1)
-    found = await events.between(context.journal, caller(request), start.timestamp(), end.timestamp(), category)
+    start = datetime.combine(_day(request, context.clock()), time(), UTC).timestamp()
+    found = await events.between(context.journal, caller(request), start, start + _DAY, category)
     return json({"entries": [_entry(each) for each in found]})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 
 from aiohttp import web
@@ -59,6 +60,7 @@ def app(config: Config) -> web.Application:
     made[MANAGER] = Manager(config)
     made[READERS] = made[MANAGER].context.readers
     made[BUCKETS], made[REFUSALS], made[POLLS] = Buckets(), Refusals(), Polls()
+    made[downloads.TRACES] = defaultdict(asyncio.Lock)
     made[ARRIVALS] = Arrivals(config.quotas, config.limits.bodies)
     made[TOKENS] = Tokens(config.root / "signing.key")
     for part in _PARTS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json as texts
+from collections import defaultdict
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,15 +15,16 @@ from aiohttp import web
 from muster.sessions.gateway.answers import MissingError, json
 from muster.sessions.gateway.state import MANAGER, TOKENS, caller, own_session
 from muster.sessions.gateway.traces import trace
-from muster.sessions.runs import endings, events, external, paths, tenants
+from muster.sessions.runs import endings, events, external, paths
 from muster.sessions.runs.models import Context
 from muster.sessions.seam import Refused
 
-__all__ = ["routes"]
+__all__ = ["TRACES", "routes"]
 
 routes = web.RouteTableDef()
 _URLS = "/api/v1/training_runs/{run}/checkpoints/{kind}/{name}/external_weights_urls"
-_OVER = "this link is over, or is none of this Gateway's; ask for a new one"
+TRACES: web.AppKey[defaultdict[str, asyncio.Lock]] = web.AppKey("traces", defaultdict)
+"""Held while a trace of a tenant is made and sent: it has up to 16 MB."""
 
 
 @routes.get(_URLS)
@@ -54,25 +55,35 @@ def _link(request: web.Request, subject: str, **claims: Any) -> str:
     config = request.app[MANAGER].context.config
     claims |= {"tenant": caller(request), "key": request["key"]}
     token = request.app[TOKENS].issue("download", subject, int(config.limits.link), **claims)
-    at = config.url or str(request.url.origin())
-    return f"{at}/api/v1/download?{urlencode({'token': token})}"
+    return f"{config.url or _origin(request)}/api/v1/download?{urlencode({'token': token})}"
+
+
+def _origin(request: web.Request) -> str:
+    """Return where the caller says that he reached this Gateway."""
+    with suppress(ValueError):
+        if not set(request.host) & set("/?#@\\"):
+            return str(request.url.origin())
+    raise web.HTTPBadRequest(text="Host: is not the name of a host, with a port or without one")
 
 
 @routes.get("/api/v1/download")
 async def download(request: web.Request) -> web.StreamResponse:
     """Answer what a link is for."""
-    context, told = request.app[MANAGER].context, request.app[TOKENS].read("download", request.query.get("token", ""))
-    if told is None or await tenants.right_of_id(context.journal, str(told.get("key")), context.clock()) is None:
-        raise web.HTTPForbidden(text=_OVER)
+    told = request["link"]
     subject = str(told["sub"])
     if subject.startswith("session:"):
-        return await _trace(context, subject.removeprefix("session:"))
-    return await _file(context, subject, str(told.get("tenant")), str(told.get("file")))
+        return await _trace(request, subject.removeprefix("session:"))
+    return await _file(request.app[MANAGER].context, subject, caller(request), str(told.get("file")))
 
 
-async def _trace(context: Context, session: str) -> web.Response:
-    made = texts.dumps(await trace(context.journal, session))
-    return web.Response(text=made, content_type="application/json", headers=_as(f"{session}.json"))
+async def _trace(request: web.Request, session: str) -> web.Response:
+    answer = web.Response(content_type="application/json", headers=_as(f"{session}.json"))
+    async with request.app[TRACES][caller(request)]:
+        answer.body = await trace(request.app[MANAGER].context.journal, session)
+        with suppress(ConnectionResetError):  # whoever asked has gone
+            await answer.prepare(request)
+            await answer.write_eof()
+    return answer
 
 
 async def _file(context: Context, path: str, tenant: str, name: str) -> web.StreamResponse:

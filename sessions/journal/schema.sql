@@ -5,7 +5,8 @@ CREATE TABLE IF NOT EXISTS versions (
 );
 CREATE TABLE IF NOT EXISTS identity (
     id TEXT NOT NULL,               -- drawn when the journal was made; one row; `journal.id` beside the weights says the same
-    saved REAL                      -- when this copy of a journal was made; NULL in a journal
+    saved REAL,                     -- when this copy of a journal was made; NULL in a journal
+    number INTEGER NOT NULL DEFAULT 0 -- rises at each start and end of a Gateway; `journal.id` says how far it was
 );
 CREATE TABLE IF NOT EXISTS leases (
     name TEXT PRIMARY KEY,          -- 'engines': whoever holds it executes what is in the journal

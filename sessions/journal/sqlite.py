@@ -35,6 +35,10 @@ _PASSING = {
 """Faults of the storage, and not of the statement: the same may be kept later."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _RESTORE = "restore a backup with `muster sessions restore`"
+_LOGLESS = (
+    "{log}: is gone, and with it what the Gateway wrote last, which did not end by itself; put this file back,"
+    " restore a backup with `muster sessions restore`, or remove {note} to begin without it"
+)
 _MOST = 64  # changes of one transaction, so that the first of them is answered soon
 _BESIDE = 16  # the same where several tenants have changes
 
@@ -66,6 +70,8 @@ class SqliteJournal(Journal):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._waiting: Fair[_Job] = Fair()
         self._connection: sqlite3.Connection | None = None
+        self._log, self._note = (file.with_name(file.name + end) for end in ("-wal", "-open"))
+        self._is_marked = False
         self._number = 0  # of the file, by which one that was removed or exchanged is noticed
 
     async def open(self) -> None:
@@ -74,6 +80,8 @@ class SqliteJournal(Journal):
 
     def _open(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
+        if self._note.exists() and self._file.exists() and not self._log.exists():
+            raise ValueError(_LOGLESS.format(log=self._log, note=self._note))
         self._connection = sqlite3.connect(self._file, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
         with _told(self._file):
@@ -108,8 +116,20 @@ class SqliteJournal(Journal):
     async def close(self) -> None:
         """Close the file; what runs ends first."""
         if self._connection is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._close, self._connection)
         self._thread.shutdown()
+
+    def _close(self, connection: sqlite3.Connection) -> None:
+        if self._is_marked:  # first, so that whoever is killed between the two leaves no note without a log
+            self._note.unlink(missing_ok=True)
+        connection.close()
+        if not self._log.exists():  # a command may be the one that takes over what a killed Gateway left
+            self._note.unlink(missing_ok=True)
+
+    async def mark_open(self) -> None:
+        """Make a file beside it, as `Journal.mark_open` says: until it goes, a missing log is a lost one."""
+        await asyncio.to_thread(self._note.touch)
+        self._is_marked = True
 
     async def run(self, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
         """Run a function on the connection, one after the other.

@@ -51,6 +51,7 @@ VERSIONS = (
     ),
     Version(),  # indexes of what tenants have
     Version(),  # identity, which `forward` draws
+    Version(columns=(("identity", "number", "INTEGER NOT NULL DEFAULT 0"),)),
 )
 """The first is that of journals without a number."""
 _DRAW = "INSERT INTO identity (id) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM identity)"

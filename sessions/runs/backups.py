@@ -28,7 +28,7 @@ from muster.sessions.runs.locks import locked
 __all__ = ["Restored", "backup", "restore"]
 
 _WHY = "the journal was restored from a backup of {}; begin a new session, from weights that were saved until then"
-_PARTS = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm")
+_PARTS = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm", "journal.sqlite-open")
 _NEVER = 1e9  # seconds
 
 
@@ -99,20 +99,20 @@ async def restore(place: str | None, root: Path, file: Path, now: float) -> Rest
         restored = SqliteJournal(beside)
         await restored.open()
         try:
+            told = await restored.run(integrity.rise, root)
             await integrity.check(restored, root)
             await restored.run(leftovers.rebase, root)
             ended = await _ended(restored, now, why)
             lost = await leftovers.missing(restored)
             for row in lost:
                 await endings.delete(restored, row, now)
-            await restored.execute("UPDATE identity SET saved = NULL")
             unknown = await leftovers.unknown(restored, root)
         finally:
             await restored.close()
         await _placed(
             place, root, beside, lambda: _set_aside((*unknown, *(root / each for each in _PARTS)), root, aside)
         )
-    await asyncio.to_thread((root / integrity.NAME).write_text, f"{id_}\n")
+    await asyncio.to_thread(integrity.write, root, told)
     return Restored(id_, saved, ended, tuple(str(row["path"]) for row in lost), aside, len(unknown))
 
 

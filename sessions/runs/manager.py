@@ -127,6 +127,7 @@ class Manager:
                 "the journal was looked through for %.0f s, and the rest of it is not known to be whole", _CHECK
             )
         await integrity.claim(journal, self.context.config.root)
+        await journal.mark_open()
         if not journal.is_shared:
             await self._begin(journal, 0)
         works = (self._terms.keep(), journal.watch(self._told)) if journal.is_shared else ()
@@ -140,6 +141,9 @@ class Manager:
         await self._stop()
         await self._terms.close()
         await self.context.readers.close()
+        if not self.context.journal.is_shared:  # copies that were made while it served are older from now on
+            with suppress(AwayError, ValueError, OSError):
+                await integrity.claim(self.context.journal, self.context.config.root)
         await self.context.journal.close()
         if self._lock is not None:
             self._lock.close()
