@@ -1,22 +1,23 @@
 """Bodies: how many bytes of requests are in memory, all connections together.
 
 Bodies that arrive count, and so do those that have arrived until their answer is made. Where there are too many, those
-that arrive or those of one owner give way, whichever are more bytes. Of those that arrive, the one that has been
+that arrive or those of one namespace give way, whichever are more bytes. Of those that arrive, the one that has been
 arriving for longest is dropped: the API server sends a body within milliseconds, so whoever keeps bodies half-sent
-loses them first. Of an owner's, the newest is dropped, with what is done with it.
+loses them first. Of a namespace, the newest of the user with most bytes is dropped, with what is done with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from aiohttp import HttpVersion11, web
 
 __all__ = ["Bodies", "Body", "BodyDroppedError", "CountedRequest", "pieces"]
 
+Owner = tuple[str, ...]
 _GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -29,7 +30,7 @@ class Body:
 
     Attributes:
         size: bytes in memory.
-        owner: whose it is, once that is known; None while it arrives.
+        owner: namespace and user, once they are known; empty while it arrives.
         drop: ends its arrival, or what is done with it.
     """
 
@@ -37,7 +38,7 @@ class Body:
 
     def __init__(self, drop: Callable[[], object]) -> None:
         self.size = 0
-        self.owner: Hashable = None
+        self.owner: Owner = ()
         self.drop = drop
 
 
@@ -57,12 +58,12 @@ class Bodies:
         self.each = each
         self.held = 0
         self._limit = limit
-        self._droppable: defaultdict[Hashable, dict[Body, None]] = defaultdict(dict)  # by owner, the oldest first
+        self._droppable: defaultdict[Owner, dict[Body, None]] = defaultdict(dict)  # by owner, the oldest first
 
     def begin(self, drop: Callable[[], object]) -> Body:
         """Count a body from now on."""
         body = Body(drop)
-        self._droppable[None][body] = None
+        self._droppable[()][body] = None
         return body
 
     def grow(self, body: Body, size: int) -> None:
@@ -70,10 +71,18 @@ class Bodies:
         body.size += size
         self.held += size
         while self.held > self._limit and self._droppable:
-            owner, bodies = max(self._droppable.items(), key=lambda each: sum(body.size for body in each[1]))
-            dropped = next(iter(bodies) if owner is None else reversed(bodies))
+            owner = self._largest()
+            bodies = self._droppable[owner]
+            dropped = next(reversed(bodies) if owner else iter(bodies))
             self.release(dropped)
             dropped.drop()
+
+    def _largest(self) -> Owner:
+        sizes = {owner: sum(body.size for body in bodies) for owner, bodies in self._droppable.items()}
+        together: Counter[Owner] = Counter()
+        for owner, size in sizes.items():
+            together[owner[:1]] += size
+        return max(sizes, key=lambda owner: (together[owner[:1]], sizes[owner]))
 
     def arrived(self, body: Body) -> None:
         """Keep a body from being dropped: it is complete."""
@@ -81,7 +90,7 @@ class Bodies:
         if not self._droppable[body.owner]:
             del self._droppable[body.owner]
 
-    def claim(self, body: Body, owner: Hashable, drop: Callable[[], object]) -> None:
+    def claim(self, body: Body, owner: Owner, drop: Callable[[], object]) -> None:
         """Let a body that has arrived be dropped again, where its owner has most bytes and another body arrives."""
         body.owner, body.drop = owner, drop
         self._droppable[owner][body] = None
@@ -141,7 +150,7 @@ class CountedRequest(web.BaseRequest):
                 raise BodyDroppedError from error
         return self._whole
 
-    def claim_body(self, owner: Hashable, drop: Callable[[], object]) -> None:
+    def claim_body(self, owner: Owner, drop: Callable[[], object]) -> None:
         """Tell whose the body is, and how what is done with it ends where its owner has too many bytes."""
         if self._counted is not None:
             self.bodies.claim(self._counted, owner, drop)

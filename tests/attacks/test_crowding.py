@@ -14,10 +14,12 @@ import pytest
 from tests.fuzz.wire import targets
 from tests.fuzz.wire.attacks import post
 from tests.server.conftest import TRAINJOB, review
-from tests.support import waits
+from tests.support import jobs, waits
 
 ROOM = 3_000_000
 """Bytes of an object with annotations, about what an API server takes."""
+LOOP = 30_000
+"""Bytes of an object whose review is not large."""
 
 
 def job(variables, *, fields=(), padding=0):
@@ -31,23 +33,35 @@ def job(variables, *, fields=(), padding=0):
     return made
 
 
-def update(stored):
+def update(stored, account=None):
     """A dry run of an update, which changes the last variable."""
     sent = copy.deepcopy(stored)
     sent["spec"]["trainer"]["env"][-1]["value"] = "y"
-    return _review(sent, "mallory", operation="UPDATE", old=stored, dryRun=True)
+    return _review(sent, "mallory", account=account, operation="UPDATE", old=stored, dryRun=True)
 
 
-def _review(document, user, **more):
-    wanted = review(document, namespace=f"team-{user}", userInfo={"username": user}, **more)
-    return post("/mutate/trainjobs", orjson.dumps(wanted))
+def costly():
+    """A JobSet that is small enough to be evaluated in the loop and takes longest there, by its many trainings."""
+    made = jobs.make_jobset(container={"command": ["trl", "sft"]}, nodes=2)
+    pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    first, pod["containers"] = pod["containers"][0], []
+    while len(orjson.dumps(made)) < LOOP:
+        pod["containers"].append(first | {"name": f"c{len(pod['containers'])}"})
+    return _review(made, "mallory", path="/validate/jobsets")
+
+
+def _review(document, user, account=None, path="/mutate/trainjobs", **more):
+    wanted = review(document, namespace=f"team-{user}", userInfo={"username": account or user}, **more)
+    return post(path, orjson.dumps(wanted))
 
 
 MISSING = [f"spec.trainer.env[GONE_{number}]" for number in range(256)]
 FLOODS = {
-    "six clients with a forged memory": (6, update(job(4900, fields=MISSING))),
-    "more clients than there are places": (70, update(job(4900, fields=MISSING))),
-    "more bytes than there is memory": (30, update(job(10, padding=ROOM))),
+    "six clients with a forged memory": [update(job(4900, fields=MISSING))] * 6,
+    "more clients than there are places": [update(job(4900, fields=MISSING))] * 70,
+    "as many users of one namespace": [update(job(4900, fields=MISSING), f"account-{number}") for number in range(70)],
+    "more bytes than there is memory": [update(job(10, padding=ROOM))] * 30,
+    "small reviews that take long": [costly()] * 60,
 }
 _BEGUN = 6
 HONEST = _review(job(900), "ann")
@@ -91,9 +105,9 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def flooding(target, count, sent):
-    """Have clients send requests for as long as the block runs; it begins once some were answered."""
-    clients = [Client(target, sent) for _ in range(count)]
+async def flooding(target, sent):
+    """Have a client for each request send it for as long as the block runs; it begins once some were answered."""
+    clients = [Client(target, each) for each in sent]
     tasks = [asyncio.create_task(each.flood()) for each in clients]
     try:
         await waits.until(lambda: sum(each.answers.total() for each in clients) >= _BEGUN)
@@ -108,10 +122,9 @@ async def flooding(target, count, sent):
 
 async def flooded(folder, kind, jobs):
     """Send jobs of another author during a flood; return their answers, and those that the flood had meanwhile."""
-    count, sent = FLOODS[kind]
     async with targets.webhook(folder) as target:
         honest = Client(target, HONEST)
-        async with flooding(target, count, sent) as clients:
+        async with flooding(target, FLOODS[kind]) as clients:
             before = sum((each.answers for each in clients), Counter())
             allowed = []
             while len(allowed) < jobs and honest.answers.total() == len(allowed):

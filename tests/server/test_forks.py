@@ -92,7 +92,7 @@ async def test_no_more_children_than_allowed_run_at_once(forks):
         return b"done"
 
     tasks = [
-        asyncio.create_task(forks.run(lambda number=number: work(number), ("team", f"user-{number}")))
+        asyncio.create_task(forks.run(lambda number=number: work(number), (f"team-{number}", "ann")))
         for number in range(3)
     ]
     for each in begun[:2]:

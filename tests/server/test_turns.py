@@ -6,9 +6,16 @@ import asyncio
 import contextlib
 from functools import partial
 
+import orjson
 import pytest
 
+from muster.webhook.admission.policies import Policy
+from muster.webhook.cluster.memory import InMemoryReader
+from muster.webhook.metrics import Metrics
+from muster.webhook.server import handlers
+from muster.webhook.server.resolvers import Resolver
 from muster.webhook.server.turns import BusyError, Place, Places, Turns
+from tests.server.conftest import RUNTIME, Records, review
 from tests.support import waits
 
 ANN, BOB, CAT = ("team-a", "ann"), ("team-b", "bob"), ("team-a", "cat")
@@ -39,21 +46,66 @@ async def test_authors_take_turns_however_many_of_one_wait():
     for each in held:
         each.free.set()
     await asyncio.gather(*(each.task for each in held))
-    assert begun == [ANN, ANN, BOB, CAT, ANN, BOB, ANN]
+    assert begun == [ANN, ANN, BOB, CAT, BOB, ANN, ANN]
 
 
-async def test_one_author_never_has_all_of_it():
-    turns, begun = Turns(3), []
-    held = [Held(turns.turn, ANN, begun) for _ in range(5)]
+async def test_namespaces_take_turns_however_many_users_of_one_wait():
+    turns, begun = Turns(1), []
+    accounts = [("team-a", f"account-{number}") for number in range(4)]
+    held = [Held(turns.turn, author, begun) for author in (*accounts, accounts[1], BOB)]
     await waits.turns()
-    assert begun == [ANN, ANN]
+    for each in held:
+        each.free.set()
+    await asyncio.gather(*(each.task for each in held))
+    assert begun == [accounts[0], accounts[1], BOB, accounts[2], accounts[3], accounts[1]]
+
+
+async def test_one_namespace_never_has_all_of_it():
+    turns, begun = Turns(3), []
+    held = [Held(turns.turn, author, begun) for author in [ANN, *[CAT] * 2, *[ANN] * 3]]
+    await waits.turns()
+    assert begun == [ANN, CAT]
     other = Held(turns.turn, BOB, begun)
     await waits.turns()
-    assert begun == [ANN, ANN, BOB]
+    assert begun == [ANN, CAT, BOB]
     for each in (*held, other):
         each.free.set()
     await asyncio.gather(*(each.task for each in (*held, other)))
-    assert begun == [ANN, ANN, BOB, ANN, ANN, ANN]
+    assert begun == [ANN, CAT, BOB, CAT, ANN, ANN, ANN]
+
+
+async def test_blocks_that_wait_for_nothing_take_turns():
+    turns, begun = Turns(1), []
+
+    async def begin(author):
+        async with turns.turn(author):
+            begun.append(author)
+
+    async def come_later():
+        await asyncio.sleep(0)
+        await begin(BOB)
+
+    await asyncio.gather(*(begin(ANN) for _ in range(5)), come_later())
+    assert begun == [ANN, ANN, ANN, BOB, ANN, ANN]
+
+
+async def test_a_small_review_waits_for_few_of_another_author_who_has_the_places():
+    metrics, answers = Metrics(), []
+    admission = handlers.Admission(
+        Policy, Resolver(InMemoryReader(RUNTIME), None, metrics), Records(), metrics, (4, 60)
+    )
+
+    async def send(author):
+        namespace, user = author
+        sent = review(namespace=namespace, userInfo={"username": user})
+        answer = await admission.admit(orjson.dumps(sent), "mutate", "TrainJob")
+        answers.append((author, answer.status))
+
+    flood = [asyncio.create_task(send(ANN)) for _ in range(6)]
+    await asyncio.sleep(0)
+    await asyncio.gather(*flood, send(BOB))
+    assert [author for author, status in answers if status == 200] == [ANN, ANN, ANN, BOB, ANN]
+    assert [author for author, status in answers if status == 429] == [ANN, ANN]
 
 
 @pytest.mark.parametrize("after", [0, 1, 2], ids=["before its turn", "as it begins", "in its turn"])
@@ -98,6 +150,25 @@ async def test_nobody_gives_way_to_whoever_would_have_as_many():
     for each in held:
         each.free.set()
     await asyncio.gather(*(each.task for each in held))
+
+
+async def test_the_namespace_with_most_gives_way_and_in_it_the_user_with_most():
+    places, begun = Places(4), []
+    dan = ("team-a", "dan")
+    held = [Held(partial(Place, places), author, begun) for author in (CAT, ANN, ANN, dan)]
+    await waits.turns()
+    held.append(Held(partial(Place, places), BOB, begun))
+    with pytest.raises(BusyError):
+        await held[2].task
+    held.append(Held(partial(Place, places), BOB, begun))
+    with pytest.raises(BusyError):
+        await held[0].task
+    with pytest.raises(BusyError):
+        await Held(partial(Place, places), ("team-a", "eve"), begun).task
+    for each in held:
+        each.free.set()
+    await asyncio.gather(*(each.task for each in held), return_exceptions=True)
+    assert (places.taken, places.held) == (0, {})
 
 
 async def test_whoever_is_cancelled_as_a_place_is_given_up_is_cancelled():

@@ -205,7 +205,8 @@ class Server(Model):
             with 429, and the API server retries or fails. A quarter as many large ones may be under way beside them.
         connection_limit: open connections; one more closes one that does nothing.
         bodies_limit: bytes of all bodies in memory, at least one of the largest; further ones drop the oldest that is
-            still arriving, or the newest of the author with most bytes.
+            still arriving, or the newest of the author with most bytes. A body takes up to 20 times its size once it is
+            read, so a larger limit needs more memory than the 512 MiB of the installation.
         slow_timeout: seconds for the TLS handshake, for a request without its body, and for a client to take its
             answer.
         idle_timeout: seconds between two requests of a connection; above the 90 s of the API server, which should be
@@ -220,7 +221,7 @@ class Server(Model):
     request_timeout: Annotated[float, pydantic.Field(gt=0, le=30)] = 4.0
     in_flight_limit: Annotated[int, pydantic.Field(ge=1)] = 200
     connection_limit: Annotated[int, pydantic.Field(ge=16, le=100_000)] = 1000
-    bodies_limit: Annotated[int, pydantic.Field(ge=64 * 1024, le=1024 * 1024 * 1024)] = 64 * 1024 * 1024
+    bodies_limit: Annotated[int, pydantic.Field(ge=64 * 1024, le=1024 * 1024 * 1024)] = 16 * 1024 * 1024
     slow_timeout: Annotated[float, pydantic.Field(ge=1, le=60)] = 5.0
     idle_timeout: Annotated[float, pydantic.Field(gt=90, le=3600)] = 120.0
     shutdown_grace: Annotated[float, pydantic.Field(ge=0, le=300)] = 10.0

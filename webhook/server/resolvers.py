@@ -3,9 +3,9 @@
 Only here can a decision need the network. When the caches are filled, it does not.
 
 Small reviews are evaluated on the event loop, since a process would cost more; the budget of a document bounds how long
-they take. A large review, one that needs documents which no cache keeps, and one that calls a plugin are evaluated in a
-process of its own, which is killed at the request's deadline. Then, as after any other failure, the answer is that of
-the failure mode.
+they take, and their authors take turns, between which the loop looks for what has arrived. A large review, one that
+needs documents which no cache keeps, and one that calls a plugin are evaluated in a process of its own, which is killed
+at the request's deadline. Then, as after any other failure, the answer is that of the failure mode.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from muster.webhook.server.endings import Ending
 from muster.webhook.server.forks import ForkError, Forks
 from muster.webhook.server.picks import Picks
 from muster.webhook.server.pod_admission import DryRuns
-from muster.webhook.server.turns import Author
+from muster.webhook.server.turns import Author, Turns
 
 __all__ = ["Asked", "Resolver"]
 
@@ -76,6 +76,7 @@ class Resolver:
         self._dry_runs = dry_runs
         self._picks = Picks()
         self._forks = Forks()
+        self._turns = Turns(1)
 
     async def resolve(self, asked: Asked, deadline: float | None = None, *, large: bool = False) -> Ending:
         """Return the answer; whatever fails ends in the failure mode of the job's namespace and framework.
@@ -113,7 +114,7 @@ class Resolver:
         for _ in range(_MAX_FETCHES):
             self._picks.show(asked.request, overlay)
             try:
-                made = await self._apart(asked, overlay, found) if is_apart else _decided(asked, overlay, found)
+                made = await (self._apart if is_apart else self._here)(asked, overlay, found)
             except plugin_calls.NotHereError:
                 is_apart = True
             except readers.NotCached as missing:
@@ -131,6 +132,10 @@ class Resolver:
                 self._picks.note(asked.request, made.ending.picks)
                 return made.ending
         raise readers.ClusterError("the objects that govern this job changed while they were read; try again")
+
+    async def _here(self, asked: Asked, overlay: Overlay, found: list[Finding] | None) -> _Made:
+        async with self._turns.turn(asked.author):
+            return _decided(asked, overlay, found)
 
     async def _apart(self, asked: Asked, overlay: Overlay, found: list[Finding] | None) -> _Made:
         def work() -> bytes:

@@ -1,7 +1,9 @@
 """Turns: no author of jobs can crowd out others, however much one sends.
 
-An author is a user in a namespace. Children are given to authors by turns, and one author has all but one of them at
-most. Where as many reviews are under way as may be, the author of most of them gives way, the newest review first.
+An author is a user in a namespace. Namespaces come first, since whoever may impersonate its ServiceAccounts has as many
+users there as one likes: they take turns, and so do the users of each. One namespace has all but one of them at most.
+Where as many reviews are under way as may be, the namespace of most of them gives way, and in it
+the user with most, the newest review first.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ Author = tuple[str, str]
 
 
 class BusyError(Exception):
-    """As many reviews are under way as may be, and nobody has more of them than the author of this one."""
+    """As many reviews are under way as may be, and nobody has more of them than who asks, by namespace or user."""
 
 
 class Places:
@@ -29,19 +31,23 @@ class Places:
 
     Attributes:
         taken: how many are taken.
-        held: by their authors, the newest last.
+        held: by namespace and user, the newest last.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.taken = 0
-        self.held: dict[Author, dict[Place, None]] = {}
+        self.held: dict[str, dict[str, dict[Place, None]]] = {}
 
     def make_room(self, author: Author) -> None:
-        """Have the newest place of the author with most given up, where all are taken. Raises `BusyError`."""
+        """Have one of the places of whoever has most given up, where all are taken. Raises `BusyError`."""
         if self.taken >= self._most:
-            most = max(self.held.values(), key=len)
-            if len(most) <= len(self.held.get(author, ())) + 1:
+            own = self.held.get(author[0], {})
+            users = max(self.held.values(), key=_held)
+            if _held(users) <= _held(own) + 1:
+                users = own
+            most = max(users.values(), key=len, default={})
+            if users is own and len(most) <= len(own.get(author[1], ())) + 1:
                 raise BusyError
             next(reversed(most)).give_up()
 
@@ -62,7 +68,8 @@ class Place:
 
     def __enter__(self) -> Self:
         self._places.make_room(self._author)
-        self._places.held.setdefault(self._author, {})[self] = None
+        namespace, user = self._author
+        self._places.held.setdefault(namespace, {}).setdefault(user, {})[self] = None
         self._places.taken += 1
         return self
 
@@ -81,47 +88,82 @@ class Place:
     def _leave(self) -> None:
         self._is_left = True
         self._places.taken -= 1
-        own = self._places.held[self._author]
-        del own[self]
-        if not own:
-            del self._places.held[self._author]
+        namespace, user = self._author
+        users = self._places.held[namespace]
+        del users[user][self]
+        if not users[user]:
+            del users[user]
+        if not users:
+            del self._places.held[namespace]
 
 
 class Turns:
     """Turns at what few can do at the same time.
 
     Args:
-        at_once: how many; of one author one less, so that a turn of others need not wait for the end of theirs.
+        at_once: how many; of one namespace one less, so that a turn of others need not wait for the end of theirs.
     """
 
     def __init__(self, at_once: int) -> None:
         self._at_once, self._most = at_once, max(1, at_once - 1)
-        self._having: Counter[Author] = Counter()
-        self._waiting: dict[Author, deque[asyncio.Future[None]]] = {}  # whoever is next comes first
+        self._taken = 0
+        self._having: Counter[str] = Counter()  # by namespace
+        self._waiting: dict[str, dict[str, deque[asyncio.Future[None]]]] = {}  # whoever is next comes first
 
     @contextlib.asynccontextmanager
     async def turn(self, author: Author) -> AsyncIterator[None]:
-        """Wait for a turn, and have it for as long as the block runs."""
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(author, deque()).append(turn)
-        self._next()
+        """Wait for a turn, and have it for as long as the block runs.
+
+        It is over when the event loop has run all that was ready, so that blocks that wait for nothing take turns too.
+        """
+        turn = None
+        if self._waiting or not self._may(author):
+            turn = asyncio.get_running_loop().create_future()
+            namespace, user = author
+            self._waiting.setdefault(namespace, {}).setdefault(user, deque()).append(turn)
+            self._next()
+        else:
+            self._begin(author)
         try:
-            await turn
+            if turn is not None:
+                await turn
             yield
         finally:
-            if not turn.cancelled():
-                self._having = self._having - Counter([author])
-                self._next()
+            if turn is None or not turn.cancelled():
+                asyncio.get_running_loop().call_soon(self._end, author)
+
+    def _may(self, author: Author) -> bool:
+        return self._taken < self._at_once and self._having[author[0]] < self._most
+
+    def _begin(self, author: Author) -> None:
+        self._taken += 1
+        self._having[author[0]] += 1
+
+    def _end(self, author: Author) -> None:
+        self._taken -= 1
+        self._having[author[0]] -= 1
+        if not self._having[author[0]]:
+            del self._having[author[0]]
+        self._next()
 
     def _next(self) -> None:
-        while self._having.total() < self._at_once:
-            author = next((each for each in self._waiting if self._having[each] < self._most), None)
-            if author is None:
-                return
-            line = self._waiting.pop(author)
+        while (author := self._first()) is not None:
+            namespace, user = author
+            users = self._waiting.pop(namespace)
+            line = users.pop(user)
             turn = line.popleft()
             if line:
-                self._waiting[author] = line  # behind the other authors
+                users[user] = line  # behind the other users
+            if users:
+                self._waiting[namespace] = users  # behind the other namespaces
             if not turn.done():
-                self._having[author] += 1
+                self._begin(author)
                 turn.set_result(None)
+
+    def _first(self) -> Author | None:
+        authors = ((namespace, user) for namespace, users in self._waiting.items() for user in users)
+        return next(filter(self._may, authors), None)
+
+
+def _held(users: dict[str, dict[Place, None]]) -> int:
+    return sum(map(len, users.values()))
