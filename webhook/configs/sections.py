@@ -201,12 +201,12 @@ class Server(Model):
         port: TCP port; 0 chooses a free one.
         body_limit: bytes of one AdmissionReview; 7 MiB holds two objects of the largest size that etcd stores.
         request_timeout: seconds for one request, below the `timeoutSeconds` of the webhook configuration.
-        in_flight_limit: admissions at the same time; beyond that the newest of the namespace with most of them is answered
-            with 429, and the API server retries or fails. A quarter as many large ones may be under way beside them.
+        in_flight_limit: admissions at the same time; beyond that the newest of the namespace with most of them is
+            answered with 429, and the API server retries or fails. A quarter as many large ones may be under way beside them.
         connection_limit: open connections; one more closes one that does nothing.
         bodies_limit: bytes of all bodies in memory, at least one of the largest; further ones drop the oldest that is
-            still arriving, or the newest of the namespace with most bytes. A body takes up to 20 times its size once it is
-            read, so a larger limit needs more memory than the 512 MiB of the installation.
+            still arriving, or the newest of the namespace with most bytes. A body takes up to 20 times its size once
+            it is read, so a larger limit needs more memory than the 512 MiB of the installation.
         slow_timeout: seconds for the TLS handshake, for a request without its body, and for a client to take its
             answer.
         idle_timeout: seconds between two requests of a connection; above the 90 s of the API server, which should be
