@@ -202,7 +202,8 @@ class Server(Model):
         body_limit: bytes of one AdmissionReview; 7 MiB holds two objects of the largest size that etcd stores.
         request_timeout: seconds for one request, below the `timeoutSeconds` of the webhook configuration.
         in_flight_limit: admissions at the same time; beyond that the newest of the namespace with most of them is
-            answered with 429, and the API server retries or fails. A quarter as many large ones may be under way beside them.
+            answered with 429, and the API server retries or fails. A quarter as many large ones may be under way beside
+            them.
         connection_limit: open connections; one more closes one that does nothing.
         bodies_limit: bytes of all bodies in memory, at least one of the largest; further ones drop the oldest that is
             still arriving, or the newest of the namespace with most bytes. A body takes up to 20 times its size once
