@@ -71,7 +71,11 @@ def told(sink):
 
 
 def problems(sink):
-    return list(verification.verify(log_files.numbered(io.BytesIO(b"\n".join(sink.lines)), "memory")))
+    return list(
+        verification.verify(
+            log_files.numbered(io.BytesIO(b"".join(each.rstrip(b"\n") + b"\n" for each in sink.lines)), "memory")
+        )
+    )
 
 
 def write(lane, make_record, *uids):

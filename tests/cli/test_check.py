@@ -47,9 +47,9 @@ def test_people_are_told_once_how_a_finding_is_explained_and_programs_are_not(mu
 def test_a_finding_quotes_no_token_of_a_known_form_because_logs_of_ci_are_often_public(muster, output):
     args = [
         "--hub_tok",
-        "hf_" + "a1" * 9,
+        "hf_" + "a1" * 17,
         "--model_name_or_path=m",
-        "hf_" + "a1" * 9,
+        "hf_" + "a1" * 17,
         "--learning_rte=hf_" + "a1" * 9,
     ]
     job = jobs.trainjob("quoting", command=["trl", "sft"], args=args)

@@ -18,6 +18,10 @@ from muster.webhook.admission.policies import Mode, Policy
 from tests.support import acmes, admissions, jobs
 
 
+# An alarm may ring in a callback of the interpreter's own, which loses what is raised there; it rings again then.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
 class UnspeakableError(Exception):
     def __str__(self):
         raise RuntimeError("even my message fails")
@@ -179,7 +183,8 @@ def test_findings_without_end_are_left_behind():
         while True:
             yield error("spec", None, "again", rule="acme/x")
 
-    assert "took longer" in acmes.decide(acmes.acme(validate=endless), "validate", plugin_budget=0.02).message
+    message = acmes.decide(acmes.acme(validate=endless), "validate", plugin_budget=0.02).message
+    assert "took longer" in message or "more than 10000 findings" in message  # whichever is reached first
 
 
 def test_what_it_writes_after_its_time_reaches_nobody():

@@ -112,7 +112,6 @@ class Resolver:
         found: list[Finding] | None = None if self._dry_runs is not None else []
         fetched: set[readers.Ref] = set()
         for _ in range(_MAX_FETCHES):
-            self._picks.show(asked.request, overlay)
             try:
                 made = await (self._apart if is_apart else self._here)(asked, overlay, found)
             except plugin_calls.NotHereError:
@@ -135,11 +134,13 @@ class Resolver:
 
     async def _here(self, asked: Asked, overlay: Overlay, found: list[Finding] | None) -> _Made:
         async with self._turns.turn(asked.author):
+            self._picks.show(asked.request, overlay)
             return _decided(asked, overlay, found)
 
     async def _apart(self, asked: Asked, overlay: Overlay, found: list[Finding] | None) -> _Made:
         def work() -> bytes:
             try:
+                self._picks.show(asked.request, overlay)  # as they are when its turn has come
                 made = _decided(asked, overlay, found, alone=True)
                 questions = [(each.job, each.kind.served, each.document) for each in made.questions]
                 return orjson.dumps({"ending": made.ending, "questions": questions})
