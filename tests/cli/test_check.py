@@ -50,7 +50,7 @@ def test_a_finding_quotes_no_token_of_a_known_form_because_logs_of_ci_are_often_
         "hf_" + "a1" * 17,
         "--model_name_or_path=m",
         "hf_" + "a1" * 17,
-        "--learning_rte=hf_" + "a1" * 9,
+        "--learning_rte=hf_" + "a1" * 17,
     ]
     job = jobs.trainjob("quoting", command=["trl", "sft"], args=args)
     result = check(muster, job, options=("-o", output))

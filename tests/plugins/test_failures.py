@@ -17,7 +17,6 @@ from muster.webhook.admission import answers
 from muster.webhook.admission.policies import Mode, Policy
 from tests.support import acmes, admissions, jobs
 
-
 # An alarm may ring in a callback of the interpreter's own, which loses what is raised there; it rings again then.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
