@@ -91,12 +91,11 @@ def record(raw: Record) -> Record:
     given = [each.get(key) for each in heads for key in ("name", "generateName", "namespace")]
     names = frozenset(each for each in given if isinstance(each, str) and is_name(each))
     subject = {key: each if key == "kind" else name(str(each)) for key, each in raw["object"].items()}
-    if _NAME.fullmatch(
-        space := raw["object"]["namespace"]
-    ):  # Events and reports are written there, whatever it is called
-        subject["namespace"] = space
+    if _NAME.fullmatch(raw["object"]["namespace"]):  # Events and reports are written there, whatever it is called
+        subject["namespace"] = raw["object"]["namespace"]
     out: Record = {
         **raw,
+        "user": {"username": _who(raw["user"]["username"]), "groups": [*map(_who, raw["user"].get("groups", ()))]},
         "object": cast("RecordedObject", subject),
         "changes": [_change(each, names) for each in raw["changes"]],
         "findings": [_finding(each, names) for each in raw["findings"]],
@@ -130,6 +129,12 @@ def _has_form(form: re.Pattern[str], given: str) -> bool:
 @functools.lru_cache(maxsize=1024)  # of short texts, which have the form of a name
 def _is_token(given: str) -> bool:
     return scanner.text(given) != given
+
+
+@functools.lru_cache(maxsize=1024)  # of texts that accounts.py has cut
+def _who(given: str) -> str:
+    """Return who sent a job; the hash of a token, which somebody may have for a name who is not the API server."""
+    return hashed(given) if len(given) >= _TOKEN and scanner.text(given) == scanner.MARK else given
 
 
 def name(given: str) -> str:

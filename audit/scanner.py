@@ -34,7 +34,7 @@ _TOKENS = re.compile(
     r"|AGE-SECRET-KEY-1|pcsk_|lsv2_(?:pt|sk)_|rpa_|tvly-|sbp_|shpat_|lin_api_|ntn_|CCIPAT_|tskey-(?:auth|api)-|PMAK-"
     r"|NRAK-|sntrys_|dp\.pt\.|figd_)"
     # A name of Kubernetes has no capitals, and words between dashes. The beginning of a token may be all that is left.
-    r"(?:(?=[\w.-]{0,200}[A-Z])[\w.-]{16,}|(?:(?=[a-z]{0,64}\d)[a-z0-9]{20}|[a-z]{32})[\w.-]*"
+    r"(?:(?=[\w.-]{0,200}[A-Z])[\w.-]{12,}|(?:(?=[a-z]{0,64}\d)[a-z0-9]{20}|[a-z]{32})[\w.-]*"
     r"|(?=[\w-]{0,200}[0-9A-Z])[\w-]{8,200}(?=…|\.\.\.))"
     r"|(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}"
     r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?"
