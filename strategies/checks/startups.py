@@ -207,7 +207,7 @@ def _changed(argv: Sequence[str], start: Start) -> Iterator[_Word]:
         every = [shell.plain_words(each.parts[0]) if len(each.parts) == 1 else [] for _, each in statement.items]
         errexit = errexit or any(words[:1] == ["set"] and words[1:2] and "e" in words[1] for words in every)
         signs = {sign for sign, _ in statement.items[1:]}
-        for words, following in zip(every, [*statement.items[1:], None], strict=True):
+        for words, following in zip(every, [*statement.items, None][1:], strict=True):
             ends = "||" not in signs and (following is not None or errexit)
             target = next((word for word in words[1:] if _files(start.volume(word))), None)
             if ends and words[:1] == ["chmod"] and target is not None:

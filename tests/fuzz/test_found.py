@@ -7,6 +7,7 @@ import json
 import pytest
 
 from muster.strategies.documents import names, pods
+from muster.strategies.frameworks.samplers import sent_weights
 from muster.strategies.frameworks.trl import flags
 from tests.frameworks import sampled_jobs
 from tests.fuzz import cases, invariants, services, trials
@@ -273,3 +274,7 @@ def test_each_variable_that_muster_writes_is_known_as_one():
     written = {name for job in every for name in _written(*job)} | presets
     assert {"MUSTER_SAMPLER", "MASTER_ADDR", "PET_NNODES", "RANK", "VLLM_SERVER_DEV_MODE", "FSDP_VERSION"} <= written
     assert {name for name in written if not names.is_written(name)} == set()
+
+
+def test_a_training_beside_a_sampler_whose_command_line_has_no_words_sends_no_adapters():
+    assert not sent_weights._flags(())

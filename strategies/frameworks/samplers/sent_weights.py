@@ -200,7 +200,7 @@ def _number(text: str) -> int | None:
 
 def _flags(argv: tuple[str, ...]) -> _Flags:
     found: _Flags = {}
-    for index, (word, following) in enumerate(zip(argv, (*argv[1:], "--"), strict=True)):
+    for index, (word, following) in enumerate(zip(argv, (*argv, "--")[1:], strict=True)):
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             text = value if equals else "" if following.startswith("--") else following

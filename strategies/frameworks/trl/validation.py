@@ -204,7 +204,7 @@ def _serves(launch: Launch) -> bool:
 
 def _given(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the flags of a command line with their values; of one that stands twice, the last counts."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words, ""][1:], strict=True):
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             yield name.replace("-", "_"), value if equals else following
