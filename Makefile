@@ -218,11 +218,11 @@ attack-known: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n 2 tests/attacks tests/fuzz
 
 attack-reviews: $(VENV)/.dev
-	@$(BIN)/python -m tests.fuzz --seed $(SEED) --count 40000
+	@$(BIN)/python -m tests.fuzz --seed $(SEED) --count 20000
 
 attack-sockets: $(VENV)/.dev
-	@$(BIN)/python -m tests.fuzz --part webhook --seed $(SEED) --count 300
-	@$(BIN)/python -m tests.fuzz --part pages --seed $(SEED) --count 150
+	@$(BIN)/python -m tests.fuzz --part webhook --seed $(SEED) --count 1500
+	@$(BIN)/python -m tests.fuzz --part pages --seed $(SEED) --count 700
 
 attack-gateway: $(SESSIONS_VENV)/.done
 	@$(SESSIONS_VENV)/bin/python -m pytest -q -n 2 --dist loadfile tests/sessions/attacks
