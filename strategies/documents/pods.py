@@ -45,17 +45,19 @@ class Place(Struct, frozen=True, dict=True):
         raw: the container as the document holds it.
         job_path: where the replicated job is.
         path: where the container is.
+        beside: the place of another container of the same pod, which has read the replicated job.
     """
 
     raw_job: Document
     raw: Document
     job_path: Path
     path: Path
+    beside: Place | None = None
 
     @functools.cached_property
     def job(self) -> model.ReplicatedJob:
         """The replicated job."""
-        return decoding.read(self.raw_job, model.ReplicatedJob)
+        return decoding.read(self.raw_job, model.ReplicatedJob) if self.beside is None else self.beside.job
 
     @functools.cached_property
     def pod(self) -> model.PodSpec:
@@ -93,9 +95,12 @@ def places(document: Document, spec_path: tuple[str, ...]) -> Iterator[Place]:
     """Yield every container of every replicated job of the JobSetSpec at `spec_path`."""
     for index, job in enumerate(_dig(document, *spec_path).get("replicatedJobs") or ()):
         job_path: Path = (*spec_path, "replicatedJobs", index)
+        first: Place | None = None
         for position, container in enumerate(_containers(job)):
             path = (*job_path, "template", "spec", "template", "spec", "containers", position)
-            yield Place(job, container, job_path, path)
+            each = Place(job, container, job_path, path, first)
+            first = first or each
+            yield each
 
 
 def place(document: Document, job_path: Path, position: int) -> Place:

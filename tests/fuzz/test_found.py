@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from muster.strategies.documents import names, pods
+from muster.strategies.documents import decoding, names, pods
 from muster.strategies.frameworks.samplers import sent_weights
 from muster.strategies.frameworks.trl import flags
 from tests.frameworks import sampled_jobs
@@ -278,3 +278,13 @@ def test_each_variable_that_muster_writes_is_known_as_one():
 
 def test_a_training_beside_a_sampler_whose_command_line_has_no_words_sends_no_adapters():
     assert not sent_weights._flags(())
+
+
+def test_the_replicated_job_of_many_containers_is_read_once(monkeypatch):
+    reads, read = [], decoding.read
+    monkeypatch.setattr(decoding, "read", lambda *given: reads.append(given) or read(*given))
+    made = _jobset()
+    pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"] = pod["containers"] * 20
+    assert {each.job_name for each in pods.places(made, ("spec",))}
+    assert len(reads) == len(made["spec"]["replicatedJobs"])
