@@ -133,7 +133,7 @@ def _is_token(given: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)  # of texts that accounts.py has cut
 def _who(given: str) -> str:
-    """Return who sent a job; the hash of a token, which somebody may have for a name who is not the API server."""
+    """Return the name of a user or a group; the hash of a token, which only a stranger at the port sends as a name."""
     return hashed(given) if len(given) >= _TOKEN and scanner.text(given) == scanner.MARK else given
 
 

@@ -1,9 +1,9 @@
 """Turns: no author of jobs can crowd out others, however much one sends.
 
-An author is a user in a namespace. Namespaces come first, since whoever may impersonate its ServiceAccounts has as many
-users there as one likes: they take turns, and so do the users of each. One namespace has all but one of them at most.
-Where as many reviews are under way as may be, the namespace of most of them gives way, and in it
-the user with most, the newest review first.
+An author is a user in a namespace. Namespaces take turns, and so do the users of each. Namespaces come first, because
+an author who may impersonate ServiceAccounts has any number of users in a namespace. One namespace has all turns but
+one at most. Where all places are taken, the namespace with most of them gives way, and in it the user with most, the
+newest review first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Author = tuple[str, str]
 
 
 class BusyError(Exception):
-    """As many reviews are under way as may be, and nobody has more of them than who asks, by namespace or user."""
+    """All places are taken, and neither another namespace nor another user of this one has more of them."""
 
 
 class Places:
