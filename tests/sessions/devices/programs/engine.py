@@ -17,7 +17,7 @@ if "cuda" in lies:
     import torch
 libc = ctypes.CDLL(None)
 place = {"host": bytearray(b"w" * (int(size) << 20)), "device": None}
-lock = threading.RLock()
+lock = threading.Lock()
 
 
 def say(text):
@@ -52,14 +52,12 @@ def away():
 
 
 def woken():
-    """Leave, or join the next agent, while nothing is computed; during `work` the thread that works does."""
-    if lock.acquire(blocking=False):
-        with lock:
-            lock.release()
-            if turn.is_to_leave:
-                turn.leave()
-            elif turn.is_lost:
-                turn.come()
+    """Leave, or join the next agent, as soon as no line is followed: a wish that came meanwhile is not lost."""
+    with lock:
+        if turn.is_to_leave:
+            turn.leave()
+        elif turn.is_lost:
+            turn.come()
 
 
 turn = Turn(Path(path), Join(session, "engine"), enter, away, lambda: threading.Thread(target=woken).start())
