@@ -27,7 +27,7 @@ _PROBE_PROGRAM = REPOSITORY / "e2e" / "images" / "probe" / "probe.py"
 # What people launch trainings with: in the probe's image every one of them is the probe.
 _LAUNCHERS = ("torchrun", "tune", "trl", "accelerate", "vllm", "probe")
 _MUSTER_SOURCES = (
-    ".dockerignore", "images/webhook", "requirements/run.lock", "pyproject.toml", "README.md", "LICENSE",
+    ".dockerignore", "images/guard", "images/webhook", "requirements/run.lock", "pyproject.toml", "README.md", "LICENSE",
     "muster", "webhook", "strategies", "certs", "audit", "front", "kube", "manifests/runtimes",
 )  # fmt: skip
 _KEPT = 3
