@@ -81,7 +81,8 @@ def test_an_annotation_has_few_bytes_whatever_a_pod_said():
     kept = replace(report(full, pod="p" * 253), heard="2026-11-23T10:00:00Z", predicted="right")
     text = trainings.format_report(kept)
     assert len(text) < 1400
-    assert trainings.parse_report(text) == kept
+    assert trainings.parse_report(text).said.measured == seen
+    assert trainings.parse_report(text).predicted == "right"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ training runs, the status of its TrainJob speaks for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import msgspec
@@ -60,7 +60,7 @@ class Report:
     pod: str
     created: str
     said: guards.Guarded
-    heard: str = ""
+    heard: str = field(default="", compare=False)
     predicted: Predicted = "open"
 
     @classmethod
