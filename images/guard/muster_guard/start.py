@@ -10,6 +10,10 @@ import time
 
 from muster_guard import watches
 
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than this whole package may
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 STARTED = time.monotonic()
 MODE = os.environ.get("MUSTER_GUARD", "enforce")
 
@@ -57,7 +61,7 @@ def _end() -> None:
 
 
 if MODE != "off":
-    _WATCHED = {
+    _WATCHED: "dict[str, Callable[[object], None]]" = {
         "torch.distributed.distributed_c10d": _groups,
         "torch.optim.optimizer": _optimizers,
         "torch.serialization": _torch_saves,
