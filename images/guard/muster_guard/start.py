@@ -54,6 +54,18 @@ def _trainer(module: object) -> None:
     measured.watch_trainer(module)
 
 
+def _jax(module: object) -> None:
+    from muster_guard import processes  # noqa: PLC0415  # only where JAX is imported anyway
+
+    processes.watch(module)
+
+
+def _optax(module: object) -> None:
+    from muster_guard import processes  # noqa: PLC0415  # as above
+
+    processes.watch_updates(module)
+
+
 def _end() -> None:
     from muster_guard import endings  # noqa: PLC0415  # at exit, and only for the first process
 
@@ -70,6 +82,8 @@ if MODE != "off":
         "torch.distributed.algorithms.model_averaging.averagers": _averagers,
         "accelerate.local_sgd": _averagers,
         "torchft.local_sgd": _averagers,
+        "jax._src.distributed": _jax,
+        "optax._src.update": _optax,
     }
     sys.meta_path.insert(0, watches.Watcher(_WATCHED))
     if "MUSTER_GUARD_TOP" not in os.environ:
