@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+
 from muster_guard.exchanges import STAGES, Exchange
 
 
