@@ -10,6 +10,10 @@ import time
 
 from muster_guard import watches
 
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than this whole package may
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 STARTED = time.monotonic()
 MODE = os.environ.get("MUSTER_GUARD", "enforce")
 
@@ -38,10 +42,28 @@ def _safetensors_saves(module: object) -> None:
     writes.watch(module, "save_file", 1, "filename")
 
 
+def _averagers(module: object) -> None:
+    from muster_guard import gradients  # noqa: PLC0415  # as above
+
+    gradients.watch(module)
+
+
 def _trainer(module: object) -> None:
     from muster_guard import measured  # noqa: PLC0415  # as above
 
     measured.watch_trainer(module)
+
+
+def _jax(module: object) -> None:
+    from muster_guard import processes  # noqa: PLC0415  # only where JAX is imported anyway
+
+    processes.watch(module)
+
+
+def _optax(module: object) -> None:
+    from muster_guard import processes  # noqa: PLC0415  # as above
+
+    processes.watch_updates(module)
 
 
 def _end() -> None:
@@ -51,12 +73,17 @@ def _end() -> None:
 
 
 if MODE != "off":
-    _WATCHED = {
+    _WATCHED: "dict[str, Callable[[object], None]]" = {
         "torch.distributed.distributed_c10d": _groups,
         "torch.optim.optimizer": _optimizers,
         "torch.serialization": _torch_saves,
         "safetensors.torch": _safetensors_saves,
         "transformers.trainer_callback": _trainer,
+        "torch.distributed.algorithms.model_averaging.averagers": _averagers,
+        "accelerate.local_sgd": _averagers,
+        "torchft.local_sgd": _averagers,
+        "jax._src.distributed": _jax,
+        "optax._src.update": _optax,
     }
     sys.meta_path.insert(0, watches.Watcher(_WATCHED))
     if "MUSTER_GUARD_TOP" not in os.environ:

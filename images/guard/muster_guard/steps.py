@@ -32,4 +32,4 @@ def _after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
 
 # A step may be compiled. torch._dynamo reads this mark, and is too slow to import for its decorator.
 for _hook in (_before, _after):
-    _hook._torchdynamo_disable = True  # type: ignore[union-attr]  # noqa: SLF001  # our own functions
+    _hook._torchdynamo_disable = True  # type: ignore[attr-defined]  # noqa: SLF001  # our own functions
