@@ -239,7 +239,8 @@ METRICS = {
     "muster.dev/world-size": "16", "muster.dev/expected-world-size": "2 to 16", "muster.dev/nodes": "2",
     "muster.dev/devices": "15", "muster.dev/devices-shared": "1", "muster.dev/devices-idle": "1",
     "muster.dev/gradients": "sharded", "muster.dev/paths-shared": "3", "muster.dev/first-step-seconds": "12.35",
-    "muster.dev/steps-per-second": "2.5", "muster.dev/tokens-per-second": "4096.0", "muster.dev/verdict": "devices-idle",
+    "muster.dev/steps-per-second": "2.5", "muster.dev/tokens-per-second": "4096.0",
+    "muster.dev/verdict": "devices-idle",
 }  # fmt: skip
 
 

@@ -177,9 +177,9 @@ def lines(status: Status, width: int) -> Iterator[str]:
     yield ""
     yield problems.one_line(_engines(status["gateway"]) if status["gateway"] else _world(status["world"]))
     if seen := _seen(status["measured"]):
-        yield from terminal.wrap(f"SEEN   {seen}", width)
+        yield from terminal.wrap(f"SEEN {seen}", width)
     if status["problem"]:
-        yield from terminal.wrap(f"WRONG  {status['problem']}", width)
+        yield from terminal.wrap(f"WRONG {status['problem']}", width)
     if status["sampling"]:
         yield from terminal.wrap(f"SAMPLING {_sampling(status['sampling'])}", width)
     pods = sorted(status["pods"], key=lambda each: not (each["lastWords"] or each["reason"] or each["restarts"]))

@@ -83,7 +83,7 @@ class Observed(Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def report(self) -> trainings.Report | None:
-        """What the guard reported: what Muster kept of it counts, and else what the TrainJob and pods that are there say."""
+        """What the guard reported: what Muster kept of it, and what the TrainJob and pods say now."""
         found = [trainings.Report.of_trainjob(self.trainjob), *(trainings.Report.of_pod(pod) for pod in self.pods)]
         report, jobset = self.kept, views.decoded(self.jobset) if self.jobset else None
         for each in filter(None, found if jobset else ()):

@@ -273,14 +273,14 @@ def problem(said: Guarded) -> str | None:
     idle, all_of_them = seen.idle or 0, (seen.idle or 0) + (seen.used or 0)
     texts: Mapping[Verdict, str] = {
         "size-differs": f"{ranks}, {wrong}; launch it with torchrun, or let Muster do so",
-        "device-shared": f"{ranks}, and several of them train on one device; give each rank a device of its own: call"
-        ' torch.cuda.set_device(int(os.environ["LOCAL_RANK"])), or start fewer ranks',
-        "gradients-not-shared": f"{ranks}, which train apart: their gradients of one parameter differ; train the model"
-        " that DistributedDataParallel or FSDP returns, and leave no_sync before the optimizer's step",
-        "devices-idle": f"{ranks}, and {idle} of {all_of_them} devices have no memory of any rank; start a rank for each"
-        " device, or ask for fewer",
-        "paths-shared": f"ranks of several nodes have saved over one another ({_plural(seen.paths or 0, 'file')}); let"
-        " one rank of the training save, or give each node a folder of its own",
+        "device-shared": f"{ranks}, and several of them train on one device; give each rank a device of its own:"
+        ' call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])), or start fewer ranks',
+        "gradients-not-shared": f"{ranks}, which train apart: their gradients of one parameter differ; train the"
+        " model that DistributedDataParallel or FSDP returns, and leave no_sync before the optimizer's step",
+        "devices-idle": f"{ranks}, and {idle} of {all_of_them} devices have no memory of any rank; start a rank for"
+        " each device, or ask for fewer",
+        "paths-shared": f"ranks of several nodes have saved over one another ({_plural(seen.paths or 0, 'file')});"
+        " let one rank of the training save, or give each node a folder of its own",
         "weights-differ": "the sampler of the training serves other weights than were trained",
         "weights-refused": "the sampler of the training refused the weights that it was sent",
     }

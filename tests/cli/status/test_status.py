@@ -95,6 +95,7 @@ def test_json_has_a_version_and_the_same_members_for_one_job_and_for_all(cluster
     assert one["schema"] == "muster.dev/status/v1"
     assert one["world"] | {"pod": ""} == {
         "asked": "1", "reached": 1, "right": True, "source": "pod", "pod": "", "steps": 8, "seconds": 14.2,
+        "predicted": "open",
     }  # fmt: skip
     assert one["why"]["code"] == "finished"
 
