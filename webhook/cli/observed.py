@@ -84,9 +84,11 @@ class Observed(Struct, frozen=True, dict=True):
     @functools.cached_property
     def report(self) -> trainings.Report | None:
         """What the guard reported: what Muster kept of it, and what the TrainJob and pods say now."""
+        if not self.jobset:
+            return None
+        report, jobset = self.kept, views.decoded(self.jobset)
         found = [trainings.Report.of_trainjob(self.trainjob), *(trainings.Report.of_pod(pod) for pod in self.pods)]
-        report, jobset = self.kept, views.decoded(self.jobset) if self.jobset else None
-        for each in filter(None, found if jobset else ()):
+        for each in filter(None, found):
             report = trainings.chosen(report, each.about(jobset))
         return report
 

@@ -371,8 +371,9 @@ def _guarded(found: Mapping[str, object]) -> Guarded | None:
     asked, steps, seconds = expected(found.get("expected")), _whole(found.get("steps")), found.get("wallSeconds")
     if asked is None and found.get("expected") is not None:
         return None
-    timed = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 10**_MOST
-    took = round(float(seconds), 2) if timed else None
+    took = None
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 10**_MOST:
+        took = round(float(seconds), 2)
     word, samples = verdict(found.get("verdict")), sampling(found.get("sampling"))
     return Guarded(size, asked, steps, took, word, samples, measured(found))
 
