@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["EXIT_CODE", "before", "clear", "fail", "pass_on", "say", "terminate"]
+__all__ = ["EXIT_CODE", "at_end", "before", "clear", "fail", "pass_on", "say", "terminate"]
 
 EXIT_CODE = 78  # EX_CONFIG of sysexits.h; Python, torchrun and signals never end a process with it
 before: list[Callable[[], object]] = []
@@ -60,6 +61,15 @@ def fail(text: str, report: str = "") -> NoReturn:
             break
     sys.stdout.flush()
     os._exit(EXIT_CODE)
+
+
+def at_end(call: Callable[[], object]) -> None:
+    """Call something when this process ends, the last first; a child of `multiprocessing` ends without `atexit`."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        sys.modules["multiprocessing.util"].Finalize(None, call, exitpriority=0)
+    else:
+        atexit.register(call)
 
 
 def clear() -> None:

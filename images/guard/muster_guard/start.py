@@ -10,6 +10,10 @@ import time
 
 from muster_guard import watches
 
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than this whole package may
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 STARTED = time.monotonic()
 MODE = os.environ.get("MUSTER_GUARD", "enforce")
 
@@ -26,6 +30,42 @@ def _optimizers(module: object) -> None:
     steps.watch(module)
 
 
+def _torch_saves(module: object) -> None:
+    from muster_guard import writes  # noqa: PLC0415  # as above
+
+    writes.watch(module, "save", 1, "f")
+
+
+def _safetensors_saves(module: object) -> None:
+    from muster_guard import writes  # noqa: PLC0415  # as above
+
+    writes.watch(module, "save_file", 1, "filename")
+
+
+def _averagers(module: object) -> None:
+    from muster_guard import gradients  # noqa: PLC0415  # as above
+
+    gradients.watch(module)
+
+
+def _trainer(module: object) -> None:
+    from muster_guard import measured  # noqa: PLC0415  # as above
+
+    measured.watch_trainer(module)
+
+
+def _jax(module: object) -> None:
+    from muster_guard import processes  # noqa: PLC0415  # only where JAX is imported anyway
+
+    processes.watch(module)
+
+
+def _optax(module: object) -> None:
+    from muster_guard import processes  # noqa: PLC0415  # as above
+
+    processes.watch_updates(module)
+
+
 def _end() -> None:
     from muster_guard import endings  # noqa: PLC0415  # at exit, and only for the first process
 
@@ -33,9 +73,19 @@ def _end() -> None:
 
 
 if MODE != "off":
-    sys.meta_path.insert(
-        0, watches.Watcher({"torch.distributed.distributed_c10d": _groups, "torch.optim.optimizer": _optimizers})
-    )
+    _WATCHED: "dict[str, Callable[[object], None]]" = {
+        "torch.distributed.distributed_c10d": _groups,
+        "torch.optim.optimizer": _optimizers,
+        "torch.serialization": _torch_saves,
+        "safetensors.torch": _safetensors_saves,
+        "transformers.trainer_callback": _trainer,
+        "torch.distributed.algorithms.model_averaging.averagers": _averagers,
+        "accelerate.local_sgd": _averagers,
+        "torchft.local_sgd": _averagers,
+        "jax._src.distributed": _jax,
+        "optax._src.update": _optax,
+    }
+    sys.meta_path.insert(0, watches.Watcher(_WATCHED))
     if "MUSTER_GUARD_TOP" not in os.environ:
         os.environ["MUSTER_GUARD_TOP"] = f"{os.getpid()}-{time.time_ns():x}"
         # What is registered first runs last, so this runs after the launcher's own functions.
