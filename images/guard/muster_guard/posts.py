@@ -115,14 +115,15 @@ class Poster:
             try:
                 status, answer = _post(_status(own, self._theirs))
             except (OSError, ValueError, http.client.HTTPException) as error:
-                status, answer = 0, repr(error)
+                status, answer = 0, f"{type(error).__name__}: {error}"
             if status == http.HTTPStatus.OK:
                 self._sent, self._told = own, False
                 return
             if delay is None or not (status in _TEMPORARY or status // 100 in (0, 5)):
                 break
-            if self._closing.wait(delay * (1 - self._chance.random() / 2)):
-                break
+            pause = delay * (1 - self._chance.random() / 2)
+            if self._closing.wait(pause):
+                time.sleep(min(pause, _LAST / 4))
         if not self._told:
             self._told = True
             endings.say(
