@@ -20,7 +20,7 @@ _LIMIT = 4096  # the kubelet reads no more of a termination message
 
 def say(text: str) -> None:
     """Print a line to the log in one write, because several ranks print at once."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # there may be no stderr
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
@@ -59,7 +59,8 @@ def fail(text: str, report: str = "") -> NoReturn:
         with contextlib.suppress(OSError):
             path.touch()
             break
-    sys.stdout.flush()
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.stdout.flush()
     os._exit(EXIT_CODE)
 
 
