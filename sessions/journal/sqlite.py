@@ -37,8 +37,9 @@ _PASSING = {
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _RESTORE = "restore a backup with `muster sessions restore`"
 _LOSS = (
-    "{log}: is gone, cut or older than it was, and with it what the Gateway wrote last, which did not end by itself; put the"
-    " files of the journal back, restore a backup with `muster sessions restore`, or remove {note} to begin without it"
+    "{log}: is gone, cut or older than it was, and with it what the Gateway wrote last, which did not end by itself;"
+    " put the files of the journal back, restore a backup with `muster sessions restore`, or remove {note} to begin"
+    " without it"
 )
 _NUMBERS = 2**31  # of transactions, after which they begin again
 _MOST = 64  # changes of one transaction, so that the first of them is answered soon

@@ -143,7 +143,7 @@ def test_records_that_are_blanked_at_the_end_of_a_file_are_found_though_nothing_
         assert {kind for kind, _ in _problems(log)} <= {"removed", "begins"}
         assert main(["audit", "verify", str(log)]) == 1
         assert "empty at the end of this file; Muster writes no empty line" in capsys.readouterr().out
-        assert main(["audit", "show", str(log)]) == 0
+        assert main(["audit", "ls", str(log)]) == 0
         file.write_bytes(whole)
     assert main(["audit", "verify", str(log)]) == 0
 
@@ -168,7 +168,11 @@ def test_a_copy_from_before_the_last_record_does_not_hide_that_a_file_was_trunca
 def test_empty_lines_between_records_are_found(audit, log):
     _written(audit, "a", "b")
     log.write_bytes(log.read_bytes().replace(b"\n", b"\r\n\n  \n"))
-    assert _problems(log) == [("removed", "2 lines are empty before this line; Muster writes no empty line")]
+    told = [
+        f"2 lines are empty {where}; Muster writes no empty line"
+        for where in ("before this line", "at the end of this file")
+    ]
+    assert _problems(log) == [("removed", each) for each in told]
 
 
 def test_a_file_that_is_renamed_as_rotation_does_lost_nothing(audit, log, errors):
