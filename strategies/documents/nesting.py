@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["MOST", "is_too_deep"]
+__all__ = ["MOST", "levels"]
 
 MOST = 160
 """Levels of objects and lists of a whole text."""
@@ -18,23 +18,28 @@ _AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _WORK = 4 << 20  # bytes that are looked through, beyond which the value is walked instead
 
 
-def is_too_deep(text: bytes | bytearray, value: Any) -> bool:
-    """Whether a JSON text nests deeper than `MOST`; the brackets outside of its strings tell it, as pairs within pairs.
+def levels(text: bytes | bytearray, value: Any) -> int:
+    """Return how deep a JSON text nests at most: more than `MOST` only where it does nest deeper than that.
+
+    The brackets outside of its strings tell it, as pairs within pairs.
 
     Args:
         text: the text.
         value: what was read from it; asked where pairs take long to count.
     """
-    if text.count(b"[") + text.count(b"{") <= MOST:
-        return False
+    held = text.count(b"[") + text.count(b"{")
+    if held <= MOST:
+        return held
     signs = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_AS_LISTS, _OTHERS)
     left, work = b"".join(signs.replace(b'""', b"").split(b'"')[::2]), 0  # between quotes are those of strings
-    for _ in range(MOST):
+    for level in range(MOST):
+        if not left:
+            return level
+        if work > _WORK:
+            break
         work += len(left)
         left = left.replace(b"[]", b"")
-        if not left or work > _WORK:
-            break
-    return bool(left) and (work <= _WORK or _is_deep(value))
+    return MOST + (bool(left) and (work <= _WORK or _is_deep(value)))
 
 
 def _is_deep(value: Any) -> bool:
