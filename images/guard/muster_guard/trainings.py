@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import sys
@@ -10,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from muster_guard import endings, sizes, start
+from muster_guard import calls, endings, sizes, start
 
-__all__ = ["SCHEMA", "Training", "added", "begin", "compare", "current", "fail", "place"]
+__all__ = ["SCHEMA", "Training", "added", "begin", "begun", "compare", "current", "fail", "is_report", "place"]
 
 SCHEMA = "muster.dev/training/v1"
 
@@ -50,7 +49,7 @@ class Training:
             "rank": self.rank,
             "steps": max(self.steps.values(), default=0),
             "wallSeconds": round(time.monotonic() - start.STARTED, 2),
-            **{name: value for name, of in added.items() if (value := of()) is not None},
+            **{name: value for name, of in added.items() if (value := calls.harmless(of)()) is not None},
         }
 
     def end(self) -> None:
@@ -67,6 +66,8 @@ class Training:
             endings.terminate(line)
 
 
+begun: list[Callable[[], object]] = []
+"""What others call when the training begins."""
 current: Training | None = None
 """The training of this process, from its first step on."""
 
@@ -78,15 +79,18 @@ def begin(size: int, rank: int) -> None:
     global current  # noqa: PLW0603  # a process has one training, as it has one default process group
     compare(size)
     current = Training(size, rank)
-    atexit.register(current.end)
+    endings.at_end(calls.harmless(current.end))
+    for call in begun:
+        call()
 
 
 def place() -> tuple[int, int]:
-    """Return the current world size and rank of this process: 1 and 0 without a process group."""
+    """Return the current world size and rank of this process: 1 and 0 without a process group, of torch or of JAX."""
     module = sys.modules.get("torch.distributed")
-    if module is None or not module.is_available() or not module.is_initialized():
-        return 1, 0
-    return module.get_world_size(), module.get_rank()
+    if module is not None and module.is_available() and module.is_initialized():
+        return module.get_world_size(), module.get_rank()
+    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    return (state.num_processes or 1, state.process_id or 0) if state is not None else (1, 0)
 
 
 def fail(text: str, verdict: str) -> NoReturn:
@@ -113,10 +117,15 @@ def compare(size: int) -> None:
         f"muster: this training has {_ranks(size)}, but {asked} {'was' if asked.high == 1 else 'were'} asked for"
         f" ({asked.source}). {_what(size, asked)}"
     )
-    if not asked.sure or start.MODE == "warn":
+    if not asked.sure or is_report():
         endings.say(text)
         return
-    endings.fail(f"{text} Launch it with torchrun, or let Muster do so; MUSTER_GUARD=warn lets it run as it is.")
+    endings.fail(f"{text} Launch it with torchrun, or let Muster do so; MUSTER_GUARD=report lets it run as it is.")
+
+
+def is_report() -> bool:
+    """Whether the guard says what is wrong and lets the training run."""
+    return start.MODE in ("report", "warn")
 
 
 def _ranks(size: int) -> str:
