@@ -21,6 +21,8 @@ __all__ = ["FATAL", "Judgement", "after", "anew", "before", "judge", "metrics", 
 
 FATAL = ("size-differs", "device-shared", "gradients-not-shared")
 """Verdicts for which `enforce` ends a training."""
+_OPTIMIZERS = 4  # of a process that are measured, the first; stages are steps of the very first
+_NAMED = 8  # ranks that a sentence names
 _MEMBERS = (
     "nodes", "devices", "gradients", "writes", "firstStepSeconds", "stepsPerSecond", "tokensPerSecond", "verdict",
 )  # fmt: skip
@@ -83,6 +85,14 @@ def judge(records: dict[int, Any], size: int, *, last: bool) -> Judgement:
     )
 
 
+class _Steps:
+    """The steps of one optimizer: its number, how many there were, and the prints of one that runs."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.count = number, 0
+        self.taken: gradients.Taken | None = None
+
+
 class _Measure:
     """The measuring of this rank in one training.
 
@@ -91,15 +101,14 @@ class _Measure:
         first: when the first step ended, in seconds of `time.monotonic`.
     """
 
-    def __init__(self, optimizer: object) -> None:
+    def __init__(self) -> None:
         self.size, self.rank = trainings.place()
         self.node = f"{socket.gethostname()}/{os.environ.get('PET_NODE_RANK', os.environ.get('GROUP_RANK', ''))}"
         self.judgement = Judgement()
         self.first = self.last = 0.0
-        self.steps = self.files = 0
+        self.files = 0
         self._tokens = self._tokens_first = 0
-        self._optimizer = id(optimizer)
-        self._taken: gradients.Taken | None = None
+        self._steps: dict[int, _Steps] = {}
         self._trained: list[tuple[str, int]] | None = None
         self._sent: int | None = None
         self._prints: dict[str, list[Any]] = {}
@@ -107,40 +116,45 @@ class _Measure:
         self._said: set[str] = set()
         self._c10d = sys.modules.get("torch.distributed.distributed_c10d")
         store = exchanges.store(sys.modules.get("torch.distributed"))
-        self._exchange = store and exchanges.Exchange(
-            store, self.rank, self.size,
-            record=self.record, judge=self._judge, judged=self._judged, idle=self._look, failed=_tell,
-        )  # fmt: skip
+        self._exchange = store and exchanges.Exchange(store, self)
         if self._exchange:
             writes.saved = self._exchange.wake
 
     def before(self, optimizer: Any) -> None:
-        """Measure before one of the first steps."""
-        if id(optimizer) != self._optimizer or self.steps >= exchanges.STAGES:
+        """Measure before one of the first steps of one of the first optimizers."""
+        if id(optimizer) not in self._steps and len(self._steps) < _OPTIMIZERS:
+            self._steps[id(optimizer)] = _Steps(len(self._steps))
+        of = self._steps.get(id(optimizer))
+        if of is None or of.count >= exchanges.STAGES:
             return
-        if self.steps == 0:
+        if self._trained is None:
             self._trained = devices.current(each for group in optimizer.param_groups for each in group["params"])
         if self.size > 1:
-            self._taken = gradients.take(optimizer)
+            of.taken = gradients.take(optimizer)
             sent = self._count()
-            if self._sent is not None and sent is not None:
-                self._moved[str(self.steps + 1)] = sent > self._sent
+            if of.number == 0 and self._sent is not None and sent is not None:
+                self._moved[str(of.count + 1)] = sent > self._sent
 
     def after(self, optimizer: Any) -> None:
         """Measure after a step."""
-        if id(optimizer) != self._optimizer:
+        of = self._steps.get(id(optimizer))
+        if of is None:
             return
-        self.steps += 1
+        of.count += 1
+        if of.taken is not None:
+            rows = [[f"{of.number}:{key}", *rest] for key, *rest in of.taken.finish()]
+            self._prints[str(of.count)] = [*self._prints.get(str(of.count), ()), *rows]
+            of.taken = None
+        if of.number:
+            return
         self.last = time.monotonic()
-        if self.steps > exchanges.STAGES:
+        if of.count > exchanges.STAGES:
             return
-        if self.steps == 1:
+        if of.count == 1:
             self.first, self._tokens_first = self.last, _tokens_seen()
-        if self._taken is not None:
-            self._prints[str(self.steps)], self._taken = self._taken.finish(), None
         self._sent = self._count()
         if self._exchange:
-            self._exchange.reach(self.steps)
+            self._exchange.reach(of.count)
 
     def end(self, *, at_once: bool) -> None:
         """Take what others still say, within some seconds, or not."""
@@ -158,7 +172,7 @@ class _Measure:
             "held": devices.find(self._trained),
             "prints": self._prints,
             "moved": self._moved,
-            "averaged": any(name in sys.modules for name in gradients.AVERAGED),
+            "averaged": gradients.is_averaging(),
         }
 
     @property
@@ -186,7 +200,9 @@ class _Measure:
             "gradients": self.judgement.gradients,
             "writes": self.files or None,
             "firstStepSeconds": round(self.first - start.STARTED, 2) if self.first else None,
-            "stepsPerSecond": self._rate(self.steps - 1),
+            "stepsPerSecond": self._rate(
+                max((each.count for each in self._steps.values() if not each.number), default=0) - 1
+            ),
             "tokensPerSecond": self._rate(_tokens_seen() - self._tokens_first),
             "verdict": next(iter(self.found), None),
         }
@@ -219,15 +235,16 @@ class _Measure:
     def _count(self) -> int | None:
         return gradients.sent(self._c10d) if self._c10d else None
 
-    def _judge(self, records: dict[int, Any], stage: int) -> dict[str, Any]:
+    def judge(self, records: dict[int, Any], stage: int) -> dict[str, Any]:
+        """Judge the records of a stage for all ranks."""
         return judge(records, self.size, last=stage == exchanges.STAGES)._asdict()
 
-    def _judged(self, made: dict[str, Any]) -> None:
+    def judged(self, made: dict[str, Any]) -> None:
         """Take a judgement, say what is wrong with the training, and end it where it has to."""
         self.judgement = Judgement(**made)
         self._speak()
 
-    def _look(self, store: Any) -> None:
+    def look(self, store: Any) -> None:
         """Look for files that another node has saved too."""
         while True:
             path = writes.look(store, self.node)
@@ -239,6 +256,10 @@ class _Measure:
             )
         self.files = store.add("muster/files", 0)
         _changed()
+
+    def failed(self, error: Exception) -> None:
+        """Tell a fault of the guard."""
+        _tell(error)
 
     def _speak(self) -> None:
         """Say each verdict once: rank 0 for all, and the first rank of a pod of its idle devices."""
@@ -264,8 +285,8 @@ def _sentence(word: str, measure: _Measure) -> str | None:
         )
     if word == "gradients-not-shared":
         return (
-            f"muster: {_ranks(judgement.apart or [])} train apart: their gradients of one parameter differ. Train the model"
-            " that DistributedDataParallel or FSDP returns, and leave no_sync before the optimizer's step."
+            f"muster: {_ranks(judgement.apart or [])} train apart: their gradients of one parameter differ. Train the"
+            " model that DistributedDataParallel or FSDP returns, and leave no_sync before the optimizer's step."
         )
     if word == "devices-idle" and measure.node in judgement.pods:
         pod = devices.Pod(*judgement.pods[measure.node])
@@ -278,10 +299,9 @@ def _sentence(word: str, measure: _Measure) -> str | None:
 
 
 def _ranks(numbers: list[int]) -> str:
-    first = ", ".join(map(str, numbers[:7]))
-    return f"ranks {first} and {len(numbers) - 7} more" if len(numbers) > 8 else " and ".join(  # noqa: PLR2004  # one line
-        filter(None, (f"ranks {', '.join(map(str, numbers[:-1]))}", str(numbers[-1])))
-    )
+    if len(numbers) > _NAMED:
+        return f"{len(numbers)} ranks, of which {numbers[0]} is the first,"
+    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 _current: _Measure | None = None
@@ -291,11 +311,11 @@ _registered: list[Any] = []
 
 
 def before(optimizer: Any) -> None:
-    """Measure before a step of an optimizer; the first that steps is the one that is measured."""
+    """Measure before a step of an optimizer."""
     global _current  # noqa: PLW0603  # a process has one training
     try:
         if _current is None:
-            _current = _Measure(optimizer)
+            _current = _Measure()
             if not _registered:  # after the report was, so that it runs before it
                 _registered.append(atexit.register(_end))
         _current.before(optimizer)

@@ -10,6 +10,10 @@ import time
 
 from muster_guard import watches
 
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than this whole package may
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 STARTED = time.monotonic()
 MODE = os.environ.get("MUSTER_GUARD", "enforce")
 _STATUS_SERVER = "KUBEFLOW_TRAINER_SERVER_URL"
@@ -41,6 +45,12 @@ def _safetensors_saves(module: object) -> None:
     writes.watch(module, "save_file", 1, "filename")
 
 
+def _averagers(module: object) -> None:
+    from muster_guard import gradients  # noqa: PLC0415  # as above
+
+    gradients.watch(module)
+
+
 def _trainer(module: object) -> None:
     from muster_guard import measured  # noqa: PLC0415  # as above
 
@@ -60,12 +70,15 @@ def _end() -> None:
 
 
 if MODE != "off":
-    _WATCHED = {
+    _WATCHED: "dict[str, Callable[[object], None]]" = {
         "torch.distributed.distributed_c10d": _groups,
         "torch.optim.optimizer": _optimizers,
         "torch.serialization": _torch_saves,
         "safetensors.torch": _safetensors_saves,
         "transformers.trainer_callback": _trainer,
+        "torch.distributed.algorithms.model_averaging.averagers": _averagers,
+        "accelerate.local_sgd": _averagers,
+        "torchft.local_sgd": _averagers,
     }
     if _STATUS_SERVER in os.environ:
         _WATCHED["transformers.integrations.integration_utils"] = _kubeflow
