@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import sys
@@ -12,7 +11,7 @@ from typing import Any, NoReturn
 
 from muster_guard import calls, endings, sizes, start
 
-__all__ = ["SCHEMA", "Training", "added", "begin", "compare", "current", "fail", "is_report", "place"]
+__all__ = ["SCHEMA", "Training", "added", "begin", "begun", "compare", "current", "fail", "is_report", "place"]
 
 SCHEMA = "muster.dev/training/v1"
 
@@ -67,6 +66,8 @@ class Training:
             endings.terminate(line)
 
 
+begun: list[Callable[[], object]] = []
+"""What others call when the training begins."""
 current: Training | None = None
 """The training of this process, from its first step on."""
 
@@ -78,15 +79,18 @@ def begin(size: int, rank: int) -> None:
     global current  # noqa: PLW0603  # a process has one training, as it has one default process group
     compare(size)
     current = Training(size, rank)
-    atexit.register(calls.harmless(current.end))
+    endings.at_end(calls.harmless(current.end))
+    for call in begun:
+        call()
 
 
 def place() -> tuple[int, int]:
-    """Return the current world size and rank of this process: 1 and 0 without a process group."""
+    """Return the current world size and rank of this process: 1 and 0 without a process group, of torch or of JAX."""
     module = sys.modules.get("torch.distributed")
-    if module is None or not module.is_available() or not module.is_initialized():
-        return 1, 0
-    return module.get_world_size(), module.get_rank()
+    if module is not None and module.is_available() and module.is_initialized():
+        return module.get_world_size(), module.get_rank()
+    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    return (state.num_processes or 1, state.process_id or 0) if state is not None else (1, 0)
 
 
 def fail(text: str, verdict: str) -> NoReturn:

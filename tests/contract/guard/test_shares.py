@@ -1,4 +1,4 @@
-"""Ranks that share gradients, shard them or train apart are told from one another, and their weights stay as they were."""
+"""Ranks that share gradients, shard them or train apart are told apart, and their weights stay as they were."""
 
 import json
 from pathlib import Path
