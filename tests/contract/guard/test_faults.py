@@ -34,7 +34,7 @@ QUICK = (
     "each rank begins with a seed of its own, without DDP",
     "shards in each node that are not replicated between nodes",
     "ranks forked in the program meet in their node only",
-    "a script starts torchrun for one node on each",
+    "a script starts torchrun --standalone on each node",
     "CUDA_VISIBLE_DEVICES is 0 for each rank",
     "a script starts fewer ranks than there are devices",
     "the first rank of each node saves the model",
