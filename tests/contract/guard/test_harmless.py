@@ -52,9 +52,9 @@ PROGRAMS = {
     "DDP": f"{TWO} ddp {{made}}",
     "FSDP": f"{TWO} fsdp {{made}}",
 }
-# What two runs of one program say differently: times, and rates of them.
+# What two runs of one program say differently: times, rates of them, and a name by the time.
 TIMES = re.compile(
-    r"('?\w*(?:runtime|per_second|_time)'?[:=] ?)'?[\d.e+-]+'?|\d\d:\d\d:\d\d|\b\d+(\.\d+)? ?(secs|seconds|s)\b"
+    r"('?\w*(?:runtime|per_second|_time)'?[:=] ?)'?[\d.e+-]+'?|\d\d:\d\d:\d\d|\b\d+(\.\d+)? ?(secs|seconds|s)\b|log_\d+\.txt"
 )
 
 
