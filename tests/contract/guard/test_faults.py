@@ -92,7 +92,9 @@ def run(python, tmp_path, forks):
         return nodes.run(
             *pod.argv, count=row.nodes, seconds=240, modules=[PROGRAMS],
             **{**given, **forks.env, "MUSTER_GUARD": mode, "MUSTER_EXPECTED_DEVICES": str(row.gpus),
-               "FAKE_GPUS": str(row.gpus), "FREE_PORT": "0", "SHARED": str(tmp_path / "shared")},
+               "FAKE_GPUS": str(row.gpus),
+               "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(row.gpus))),
+               "FREE_PORT": "0", "SHARED": str(tmp_path / "shared")},
         )  # fmt: skip
 
     yield start
