@@ -531,6 +531,7 @@ class PodSpec(_Object, frozen=True):
     topology_spread_constraints: tuple[Spread, ...] = ()
     affinity: Affinity = Affinity()
     restart_policy: str = ""
+    os: Named = Named()
 
 
 class TemplateMeta(_Object, frozen=True):

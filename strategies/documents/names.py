@@ -16,8 +16,11 @@ __all__ = [
     "COMPLETION_INDEX_FIELD",
     "CONTAINER_NODE",
     "DEFAULT_PORT",
+    "EXPECTED_DEVICES",
     "EXPECTED_WORLD_SIZE",
     "FRAMEWORK_LABEL",
+    "GUARD",
+    "GUARD_LABEL",
     "HOSTNAME_LABEL",
     "JOBSET_API_VERSION",
     "JOBSET_GROUP",
@@ -96,9 +99,13 @@ SET_BY = {"jax": SET_BY_JAX, "xgboost": RESERVED_ENV_OF_XGBOOST, "mpi": RESERVED
 MASTER_ADDR = "MASTER_ADDR"
 MASTER_PORT = "MASTER_PORT"
 EXPECTED_WORLD_SIZE = "MUSTER_EXPECTED_WORLD_SIZE"
+"""Environment variable with which the guard compares the achieved world size."""
+EXPECTED_DEVICES = "MUSTER_EXPECTED_DEVICES"
+"""The same for the devices of one pod that its program uses."""
+GUARD = "MUSTER_GUARD"
+"""Environment variable that says what the guard does with what it measured: `report` or `enforce`."""
 SHOWN_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 """Devices of the machine that the container toolkit shows a container."""
-"""Environment variable with which the guard in a training image compares the achieved world size."""
 
 _WRITTEN = frozenset(
     {MASTER_ADDR, MASTER_PORT, "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
@@ -131,6 +138,8 @@ LEASE_ANNOTATION = "muster.dev/lease"
 SEAT_GATE = "muster.dev/seat"
 """Scheduling gate of a pod that has no seat yet."""
 MODE_LABEL = "muster.dev/mode"
+GUARD_LABEL = "muster.dev/guard"
+"""`off`, `report` or `enforce`; on a namespace and on a job."""
 RENDEZVOUS_ANNOTATION = "muster.dev/rendezvous"
 ROLE_LABEL = "muster.dev/role"
 """`trainer` or `sampler`; on a replicated job's template or, for all replicated jobs, on an object above it."""

@@ -14,6 +14,8 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding
 from muster.strategies.jobs.jobs import MOST_TOGETHER, Job
+from muster.strategies.launches import guard_additions
+from muster.strategies.launches.guard_additions import Guard
 from muster.strategies.plugins.registry import Registered
 from muster.webhook.admission import admission_outcomes, budgets, plugin_calls, policies
 from muster.webhook.admission.admission_context import Context
@@ -46,9 +48,10 @@ def create(context: Context) -> Decision:
         if _are_too_many(changes):
             return admission_outcomes.judged(context, [_too_many_changes(changes)])
     roles.enforce(job, changes)
+    guard_additions.enforce(job, changes, context.policy.guard, context.governor.guard_label)
     patch = plugin_calls.call(strategy, "its changes", partial(_remember, context, strategy, changes), budget)
     if isinstance(patch, Finding):
-        return admission_outcomes.judged(context, [patch])
+        return _unguarded(context, patch)
     patched = len(changes) and context.mode is Mode.ENFORCE
     found = (*_label_findings(context.governor), *findings.once(changes.findings))
     return structs.replace(
@@ -69,6 +72,18 @@ def update(request: Request, *, readable: bool, short: bool) -> Decision:
     if request.old is not None and readable:
         (restores.restore if short else restores.keep_memory)(request.old, changes)
     return Decision(request, "patched" if len(changes) else "unchanged", changes=changes)
+
+
+def _unguarded(context: Context, beyond: Finding) -> Decision:
+    """Refuse a job for which too much would be changed; where the guard may be too much of it, decide without it."""
+    if context.policy.guard.inject == "never":
+        return admission_outcomes.judged(context, [beyond])
+    decision = create(structs.replace(context, policy=structs.replace(context.policy, guard=Guard())))
+    if not decision.allowed or decision.mode is Mode.OFF:
+        return decision
+    message = f"the guard is left out, since the job would be too large with it: {beyond.message}"
+    told = findings.note(beyond.field, beyond.value, message, rule=guard_additions.LEFT_ALONE)
+    return structs.replace(decision, findings=(*decision.findings, told))
 
 
 def _enforce(strategy: Registered, stage: str, view: Job, changes: Changes) -> None:

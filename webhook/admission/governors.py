@@ -41,6 +41,7 @@ class Governor(Struct, frozen=True):
         runtime: None when there is none, or it cannot be read.
         owner: the TrainJob of a JobSet.
         namespace_label: value of `muster.dev/mode` on the namespace.
+        guard_label: value of `muster.dev/guard` on the namespace.
         granted: the framework of the ClusterTrainingRuntime that the job names; its mode is the platform's own choice.
         own_label: the framework label on a JobSet itself.
         claim_devices: number of devices by name of ResourceClaimTemplate or ResourceClaim; None when it is open.
@@ -51,6 +52,7 @@ class Governor(Struct, frozen=True):
     runtime: Runtime | None = None
     owner: Mapping[str, Any] | None = None
     namespace_label: str | None = None
+    guard_label: str | None = None
     granted: str | None = None
     own_label: str | None = None
     claim_devices: Mapping[str, int | None] = field(default_factory=dict)
@@ -89,7 +91,7 @@ def outline(request: reviews.Request, cluster: readers.ClusterReader) -> Governo
     """
     heads, found = outlines.Outlines(cluster), Governor()
     with contextlib.suppress(UnreadableError):
-        found = Governor(namespace_label=_namespace_label(request.namespace, heads))
+        found = _of_namespace(request.namespace, heads)
         head = outlines.outline(request.document)
         if not decoding.check(head, request.kind):
             found = _governing(structs.replace(request, document=head), heads, found)
@@ -109,7 +111,7 @@ def known(request: reviews.Request, cluster: readers.ClusterReader) -> Governor:
     with contextlib.suppress(Exception):  # whatever it is, the failure that brought us here is the one to tell
         return outline(request, cluster)
     with contextlib.suppress(Exception):
-        return Governor(namespace_label=_namespace_label(request.namespace, outlines.Outlines(cluster)))
+        return _of_namespace(request.namespace, outlines.Outlines(cluster))
     return Governor()
 
 
@@ -127,7 +129,7 @@ def find(request: reviews.Request, cluster: readers.ClusterReader, profiles: Map
         UnreadableError: another document cannot be read.
         BeyondError: a document is beyond its budget.
     """
-    found = _governing(request, cluster, Governor(namespace_label=_namespace_label(request.namespace, cluster)))
+    found = _governing(request, cluster, _of_namespace(request.namespace, cluster))
     open_ = request.kind == "TrainJob" and found.runtime is None and not cluster.whole
     open_ = open_ and trainjobs.is_supported(request.document)
     claims = dict(_claim_devices(request, found, cluster, profiles))
@@ -151,9 +153,11 @@ def _governing(request: reviews.Request, cluster: readers.ClusterReader, found: 
     return structs.replace(found, runtime=runtime, owner=owner, granted=granted, own_label=label)
 
 
-def _namespace_label(namespace: str, cluster: readers.ClusterReader) -> str | None:
+def _of_namespace(namespace: str, cluster: readers.ClusterReader) -> Governor:
+    """Return a governor with what the labels of a namespace say."""
     document = documents.read(Ref("Namespace", "", namespace), cluster) if namespace else None
-    return None if document is None else _metadata(document).labels.get(names.MODE_LABEL)
+    labels = _metadata(document).labels if document is not None else {}
+    return Governor(namespace_label=labels.get(names.MODE_LABEL), guard_label=labels.get(names.GUARD_LABEL))
 
 
 def _metadata(document: Mapping[str, Any]) -> ObjectMeta:

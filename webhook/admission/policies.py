@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from muster.strategies.documents.runtimes import Version
 from muster.strategies.frameworks import builtin
 from muster.strategies.jobs.jobs import Settings
+from muster.strategies.launches.guard_additions import Guard
 from muster.strategies.platform.placements import Role
 from muster.strategies.platform.profiles import Profile
 from muster.strategies.plugins.registry import Registry
@@ -54,6 +55,7 @@ class Policy(Struct, frozen=True):
         roles: by the value of the label `muster.dev/role`; a role that is missing is not placed.
         budget: what a document may hold; one beyond it is refused and not read.
         trainer: the version of Trainer, where the configuration names one.
+        guard: which trainings are measured while they run.
     """
 
     registry: Registry = field(default_factory=builtin.load)
@@ -65,6 +67,7 @@ class Policy(Struct, frozen=True):
     roles: Mapping[str, Role] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
     trainer: Version | None = None
+    guard: Guard = Guard()
 
     def framework(self, name: str | None) -> FrameworkPolicy:
         """Return the settings of a framework, or the defaults."""

@@ -21,6 +21,7 @@ from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Absent
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import sites, topologies, worlds
+from muster.strategies.launches.guard_additions import LEFT_ALONE
 from muster.strategies.launches.launches import Launch
 from muster.strategies.launches.sites import Site
 from muster.strategies.launches.worlds import World
@@ -244,7 +245,7 @@ def _unseen(case: Case) -> str:
         return f"its framework is not known, {unchecked}"
     if registered is None or registered.strategy.framework != framework:
         return f"framework {framework} has no strategy, {unchecked}"
-    if any(each.severity is Severity.NOTE for each in case.findings):
+    if any(each.severity is Severity.NOTE and each.rule != LEFT_ALONE for each in case.findings):
         return "nothing that Muster can see is wrong; what it cannot see is in the notes above"
     return ""
 

@@ -13,6 +13,7 @@ import pydantic
 
 from muster.strategies.documents.runtimes import VERSIONS
 from muster.strategies.jobs.jobs import Settings
+from muster.strategies.launches.guard_additions import Guard
 from muster.strategies.plugins.registry import Registry
 from muster.webhook import kubeyaml
 from muster.webhook.admission.budgets import Budget
@@ -70,6 +71,7 @@ class Config(sections.Model):
         audit: where records of decisions go; see docs/audit.md.
         controllers: who writes claims and seats; see docs/controllers.md.
         trainings: who keeps what the guard reports; see docs/guard.md.
+        guard: which trainings are measured while they run; see docs/guard.md.
     """
 
     api_version: Literal["muster.dev/v1alpha1"] = "muster.dev/v1alpha1"
@@ -88,6 +90,7 @@ class Config(sections.Model):
     audit: sections.Audit = sections.Audit()
     controllers: sections.ControllerSettings = sections.ControllerSettings()
     trainings: sections.TrainingSettings = sections.TrainingSettings()
+    guard: sections.GuardSettings = sections.GuardSettings()
 
     @pydantic.model_validator(mode="after")
     def _offers_every_profile(self) -> Config:
@@ -115,6 +118,7 @@ class Config(sections.Model):
             roles={name: each.role(name) for name, each in self.roles.items()},
             budget=Budget(**self.budget.model_dump()),
             trainer=VERSIONS[self.cluster.trainer] if self.cluster.trainer else None,
+            guard=Guard(**self.guard.model_dump()),
         )
 
     def restart_needed(self, other: Config) -> list[str]:

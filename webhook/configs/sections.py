@@ -9,6 +9,7 @@ import pydantic
 from pydantic import alias_generators
 
 from muster.strategies.documents.runtimes import VERSIONS
+from muster.strategies.launches.guard_additions import Inject, Mount
 from muster.webhook.admission import budgets
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Checks",
     "ClusterSettings",
     "ControllerSettings",
+    "GuardSettings",
     "LeaseSettings",
     "Model",
     "Name",
@@ -113,6 +115,28 @@ class TrainingSettings(Model):
     enabled: bool = False
     deadline: Annotated[float, pydantic.Field(gt=0, le=60)] = 5.0
     lease: TrainingsLease = TrainingsLease()
+
+
+class GuardSettings(Model):
+    """Which trainings are measured while they run, and how the guard gets into their pods; see docs/guard.md.
+
+    Attributes:
+        inject: `never`, `always`, or `open` for those of which the documents of a job alone do not tell ranks and
+            devices for certain.
+        mount: `init` copies the guard from the image into an emptyDir, by init containers; `image` mounts the image,
+            which needs Kubernetes 1.35, and loses a PYTHONPATH that the training's own image sets.
+        image: Muster's own image, as the Kubernetes nodes of trainings pull it; needed unless inject is `never`.
+    """
+
+    inject: Inject = "never"
+    mount: Mount = "init"
+    image: Annotated[str, pydantic.Field(max_length=512, pattern=r"^\S*$")] = ""
+
+    @pydantic.model_validator(mode="after")
+    def _names_the_image(self) -> GuardSettings:
+        if self.inject != "never" and not self.image:
+            raise ValueError(f"inject {self.inject}: image is missing; give the image of Muster's own Deployment")
+        return self
 
 
 _DAY = 86400.0

@@ -180,7 +180,9 @@ def _known() -> dict[str, str]:
         return {}
     verdict = "size-differs" if asked and asked.sure and not asked.holds(size) else None
     found = {"world-size": size, "expected-world-size": asked, "verdict": verdict}
-    return measured.metrics() or {f"muster.dev/{name}": str(value) for name, value in found.items() if value is not None}
+    return measured.metrics() or {
+        f"muster.dev/{name}": str(value) for name, value in found.items() if value is not None
+    }
 
 
 _poster = Poster(_known)

@@ -1,6 +1,6 @@
 {{/*
 Muster's configuration, as YAML: `config` of the values, and what only the chart knows: the source of the certificates,
-the namespace (also of the anchors and of Leases), and whether the controllers have their rights.
+the namespace (also of the anchors and of Leases), whether the controllers have their rights, and the image of the guard.
 */}}
 {{- define "muster.config" -}}
 {{- $config := deepCopy .Values.config -}}
@@ -29,6 +29,10 @@ the namespace (also of the anchors and of Leases), and whether the controllers h
 {{- $lease := dict "name" (include "muster.trainingsLease" .) "namespace" .Release.Namespace -}}
 {{- $_ := set $config "trainings" (mergeOverwrite $config.trainings (dict "lease" $lease)) -}}
 {{- end -}}
+{{- if ne (dig "guard" "inject" "never" .Values.config) "never" -}}
+{{- $image := include "muster.image" (dict "image" .Values.image "version" .Chart.AppVersion) -}}
+{{- $_ := set $config "guard" (mergeOverwrite (dict "image" $image) $config.guard) -}}
+{{- end -}}
 {{- toYaml $config -}}
 {{- end }}
 
@@ -38,7 +42,7 @@ not restart every replica.
 */}}
 {{- define "muster.configDigest" -}}
 {{- $config := include "muster.config" . | fromYaml -}}
-{{- omit $config "mode" "frameworks" "profiles" "roles" "onFailure" "pluginBudget" "budget" | toJson | sha256sum | trunc 16 -}}
+{{- omit $config "mode" "frameworks" "profiles" "roles" "onFailure" "pluginBudget" "budget" "guard" | toJson | sha256sum | trunc 16 -}}
 {{- end }}
 
 {{/* The names of the Leases that replicas compete for; the roles use them too. */}}
