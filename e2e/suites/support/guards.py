@@ -14,7 +14,7 @@ KEPT = "muster.dev/training"
 """The annotation in which Muster keeps it."""
 
 
-def report(  # noqa: PLR0913  # a report
+def report(  # a report
     space: Space, jobset: str, *, size: int, expected: int, phase: str = "Running", verdict: str | None = None
 ) -> None:
     """Have all pods of a JobSet end with the guard's report of a training."""
