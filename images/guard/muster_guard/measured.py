@@ -395,6 +395,9 @@ def _end() -> None:
     with contextlib.suppress(Exception):
         if _current is not None:
             _current.end(at_once=hasattr(sys, "last_type"))
+        posts = sys.modules.get("muster_guard.posts")
+        if posts is not None:
+            posts.finish()
 
 
 for _name in _MEMBERS:

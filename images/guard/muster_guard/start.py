@@ -1,4 +1,4 @@
-"""The start of the guard: `muster_guard.pth` imports it in every Python process of the image, before anything else.
+"""The start of the guard: `muster_guard.pth` or `sitecustomize` imports it in every Python process, before the program.
 
 It imports only modules that Python has already loaded, because most processes never train.
 """
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 STARTED = time.monotonic()
 MODE = os.environ.get("MUSTER_GUARD", "enforce")
+_STATUS_SERVER = "KUBEFLOW_TRAINER_SERVER_URL"
+
+
+def _posts() -> None:
+    if _STATUS_SERVER in os.environ:
+        from muster_guard import posts  # noqa: F401, PLC0415  # only in a TrainJob whose Trainer takes metrics
 
 
 def _groups(module: object) -> None:
@@ -28,6 +34,7 @@ def _optimizers(module: object) -> None:
     from muster_guard import steps  # noqa: PLC0415  # as above
 
     steps.watch(module)
+    _posts()
 
 
 def _torch_saves(module: object) -> None:
@@ -58,6 +65,7 @@ def _jax(module: object) -> None:
     from muster_guard import processes  # noqa: PLC0415  # only where JAX is imported anyway
 
     processes.watch(module)
+    _posts()
 
 
 def _optax(module: object) -> None:
@@ -66,10 +74,23 @@ def _optax(module: object) -> None:
     processes.watch_updates(module)
 
 
-def _end() -> None:
-    from muster_guard import endings  # noqa: PLC0415  # at exit, and only for the first process
+def _kubeflow(module: object) -> None:
+    from muster_guard import posts  # noqa: PLC0415  # as above
 
-    endings.pass_on()
+    posts.watch(module)
+
+
+def marks() -> "list[str]":
+    """Return where the ranks of this launcher may leave a mark; the image may be read-only in all but one of these."""
+    folders = (os.environ.get("TMPDIR"), "/tmp", "/dev/shm")  # noqa: S108  # the file name is unique to this launcher
+    return [f"{folder}/muster-guard-{os.environ.get('MUSTER_GUARD_TOP', '0-0')}" for folder in folders if folder]
+
+
+def _end() -> None:
+    if any(map(os.path.exists, marks())):
+        from muster_guard import calls, endings  # noqa: PLC0415  # it takes longer to import than all else here
+
+        calls.harmless(endings.pass_on)()
 
 
 if MODE != "off":
@@ -85,6 +106,8 @@ if MODE != "off":
         "jax._src.distributed": _jax,
         "optax._src.update": _optax,
     }
+    if _STATUS_SERVER in os.environ:
+        _WATCHED["transformers.integrations.integration_utils"] = _kubeflow
     sys.meta_path.insert(0, watches.Watcher(_WATCHED))
     if "MUSTER_GUARD_TOP" not in os.environ:
         os.environ["MUSTER_GUARD_TOP"] = f"{os.getpid()}-{time.time_ns():x}"

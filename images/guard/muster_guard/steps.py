@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster_guard import measured, trainings
+from muster_guard import calls, measured, trainings
 
 __all__ = ["watch"]
 
@@ -18,12 +18,14 @@ def watch(module: Any) -> None:
     module.register_optimizer_step_post_hook(_after)
 
 
+@calls.harmless
 def _before(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if trainings.current is None:
         trainings.begin(*trainings.place())
     measured.before(optimizer)
 
 
+@calls.harmless
 def _after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if trainings.current is not None:
         trainings.current.stepped(optimizer)

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from muster_guard import endings, sizes, start
+from muster_guard import calls, endings, sizes, start
 
-__all__ = ["SCHEMA", "Training", "added", "begin", "compare", "current", "fail", "is_report", "place"]
+__all__ = ["SCHEMA", "Training", "added", "begin", "begun", "compare", "current", "fail", "is_report", "place"]
 
 SCHEMA = "muster.dev/training/v1"
 
@@ -49,7 +49,7 @@ class Training:
             "rank": self.rank,
             "steps": max(self.steps.values(), default=0),
             "wallSeconds": round(time.monotonic() - start.STARTED, 2),
-            **{name: value for name, of in added.items() if (value := of()) is not None},
+            **{name: value for name, of in added.items() if (value := calls.harmless(of)()) is not None},
         }
 
     def end(self) -> None:
@@ -66,6 +66,8 @@ class Training:
             endings.terminate(line)
 
 
+begun: list[Callable[[], object]] = []
+"""What others call when the training begins."""
 current: Training | None = None
 """The training of this process, from its first step on."""
 
@@ -77,7 +79,9 @@ def begin(size: int, rank: int) -> None:
     global current  # noqa: PLW0603  # a process has one training, as it has one default process group
     compare(size)
     current = Training(size, rank)
-    endings.at_end(current.end)
+    endings.at_end(calls.harmless(current.end))
+    for call in begun:
+        call()
 
 
 def place() -> tuple[int, int]:
