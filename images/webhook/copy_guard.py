@@ -15,19 +15,19 @@ _NOTES = "env"
 
 def _copy(source: str, target: str) -> None:
     for entry in os.scandir(source):
-        path = os.path.join(target, entry.name)  # noqa: PTH118  # pathlib takes as long to import as all else here
+        path = os.path.join(target, entry.name)
         if entry.is_dir():
             _make(path, 0o755)
             _copy(entry.path, path)
         else:
-            with open(entry.path, "rb") as there, open(path, "wb") as here:  # noqa: PTH123  # the same
+            with open(entry.path, "rb") as there, open(path, "wb") as here:
                 here.write(there.read())
-            os.chmod(path, 0o644 | (entry.stat().st_mode & 0o111))  # noqa: PTH101  # the same
+            os.chmod(path, 0o644 | (entry.stat().st_mode & 0o111))
 
 
 def _make(path: str, mode: int) -> None:
-    os.makedirs(path, exist_ok=True)  # noqa: PTH103  # the same
-    os.chmod(path, mode)  # noqa: PTH101  # the same; whatever the umask is
+    os.makedirs(path, exist_ok=True)
+    os.chmod(path, mode)  # whatever the umask is
 
 
 def main(target: str) -> None:
@@ -37,8 +37,8 @@ def main(target: str) -> None:
         target: a folder that exists; files of the same names are written again.
     """
     try:
-        _copy(os.path.dirname(os.path.abspath(__file__)), target)  # noqa: PTH100, PTH120  # the same
-        _make(os.path.join(target, _NOTES), 0o777)  # noqa: PTH118  # the same
+        _copy(os.path.dirname(os.path.abspath(__file__)), target)
+        _make(os.path.join(target, _NOTES), 0o777)
     except OSError as error:
         sys.exit(f"muster: the guard cannot be copied: {error}; `muster.dev/guard: off` on the job leaves it out")
 

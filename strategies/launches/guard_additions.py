@@ -84,15 +84,15 @@ def enforce(job: Job, changes: Changes, guard: Guard, namespace_label: str | Non
             changes.report(warning(where, value, message, rule="guard/label"))
     if job.kind != "JobSet" or job.is_untouched or (job.runtime is None and job.owner is None):
         return
-    level = next((value for value, _ in labels if value in _LEVELS), "report")
     strict = namespace_label == "enforce"  # whatever the author of the job writes
+    level = "enforce" if strict else next((value for value, _ in labels if value in _LEVELS), "report")
     for view in job.views:
         place = view.container
         if place is None or _is_there(place) or certain:
             continue
-        why = _why_left(view, place, "enforce" if strict else level)
-        if not why:
-            equip(place, changes, guard, "enforce" if strict else level)
+        why = next(_hindrances(view, place, level), None)
+        if why is None:
+            equip(place, changes, guard, level)
             _add_devices(view, place, changes)
             continue
         say, though = (warning, ", though its namespace asks for enforce") if strict else (note, "")
@@ -123,28 +123,27 @@ def _is_certain(job: Job, changes: Changes) -> bool:
     return counted and world.devices in (0, world.processes)
 
 
-def _why_left(job: Job, place: pods.Place, level: str) -> str:
-    """Return why a container does not get the guard, "" where it does."""
+def _hindrances(job: Job, place: pods.Place, level: str) -> Iterator[str]:
+    """Yield each reason why a container does not get the guard, the first one the most telling."""
     pod, own = place.pod, place.container
     if level == "off":
-        return f"label {names.GUARD_LABEL} is off"
-    left = _LEFT.get(containers.program(own, job.identify).kind)
-    if left is not None:
-        return left
+        yield f"label {names.GUARD_LABEL} is off"
+    kind = containers.program(own, job.identify).kind
+    if kind in _LEFT:
+        yield _LEFT[kind]
     if "windows" in (pod.os.name, pod.node_selector.get(_OS)):
-        return "its pods run on Windows"
+        yield "its pods run on Windows"
     if own.find_env(names.GUARD) is not None:
-        return f"it sets {names.GUARD} itself, as a runtime does whose image has the guard inside"
+        yield f"it sets {names.GUARD} itself, as a runtime does whose image has the guard inside"
     search = [each.value_from for each in own.env if each.name == _PYTHONPATH]
     if len(search) > 1 or any(search):
-        return f"its {_PYTHONPATH} is not one text, in front of which the guard could stand; write it as one value"
-    taken = {each.name for each in (*pod.volumes, *pod.containers, *pod.init_containers)}
+        yield f"its {_PYTHONPATH} is not one text, in front of which the guard could stand; write it as one value"
+    taken = {each.name for each in pod.volumes} | {each.name for each in (*pod.containers, *pod.init_containers)}
     if not taken.isdisjoint((_NAME, _SECOND)):
-        return f"its pods have a volume or a container called {_NAME}; give that another name"
+        yield f"its pods have a volume or a container called {_NAME}; give that another name"
     mounts = (each.mount_path for each in own.volume_mounts if each.mount_path)
     if any(pods.holds(each, MOUNTED_AT) or pods.holds(MOUNTED_AT, each) for each in mounts):
-        return f"it mounts a volume around or in {MOUNTED_AT}; mount that elsewhere"
-    return ""
+        yield f"it mounts a volume around or in {MOUNTED_AT}; mount that elsewhere"
 
 
 def equip(place: pods.Place, changes: Changes, guard: Guard, level: str) -> None:

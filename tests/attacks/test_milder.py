@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import orjson
 import pytest
+from msgspec import structs
 
 from muster.strategies.documents import findings, runtimes
+from muster.strategies.launches.guard_additions import Guard
 from muster.strategies.trainer import predictions
 from muster.webhook.admission import decisions, reviews
 from muster.webhook.admission.policies import Mode
@@ -149,6 +151,28 @@ def test_an_update_passes_by_a_forged_memory_only_as_one_that_changes_nothing_of
         now = decide(after, cluster, policy, subject)
         assert now.mode >= before.mode or not now.findings
         assert now.told >= before.told or stored["spec"].get("trainer") == subject["spec"].get("trainer")
+
+    property_of(holds, examples)
+
+
+# --- the guard ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("examples", LENGTHS)
+def test_the_guard_and_what_is_written_about_it_decide_nothing_about_a_job(examples):
+    """It is added to what is let in, and what is let in stays the same, whatever a label or the pod spec says of it."""
+
+    def holds(random):
+        (subject, cluster), policy = scene(random), platform(random)
+        offered = Guard(random.choice(("open", "always")), random.choice(("init", "image")), "example.org/muster:1")
+        written, about = cases.copied(subject), cases.copied(cluster)
+        for metadata in (*around(written), *(each["metadata"] for each in of_kind(about, "TrainJob"))):
+            if random.random() < 0.5:
+                put(metadata, "labels", "muster.dev/guard", random.choice(("off", "report", "enforce", "x")))
+        after = decide(written, about, structs.replace(policy, guard=offered))
+        before = decide(subject, cluster, policy)
+        assert after[:3] == before[:3]
+        assert findings.errors(after.findings) == findings.errors(before.findings)
 
     property_of(holds, examples)
 

@@ -141,3 +141,18 @@ def test_a_jobset_that_trainer_made_is_judged_at_its_trainjob(muster):
     kind, text = ending(muster, jobs.two_nodes(), given)
     assert kind == "open"
     assert text.endswith("the launch is judged at TrainJob sft, from which Trainer made this JobSet")
+
+
+GUARD = "guard: {inject: always, image: example.org/muster:1}"
+
+
+@pytest.mark.parametrize("offered", [False, True])
+def test_a_job_that_is_right_is_right_whether_or_not_it_gets_the_guard(muster, write, offered):
+    options = ["--config", write("muster.yaml", GUARD)] if offered else []
+    for labels in ({}, {"muster.dev/guard": "off"}):
+        job = jobs.two_nodes(metadata={"labels": labels})
+        found = muster("explain", "-f", "-", "-o", "json", *options, stdin=jobs.stream(job)).json()
+        assert [each["ending"]["kind"] for each in found] == ["right"] * len(found)
+        rules = {each["rule"] for item in found for member in ("changes", "findings") for each in item[member]}
+        assert ("guard/files" in rules) == (offered and not labels)
+        assert ("guard/left-alone" in rules) == (offered and bool(labels))

@@ -27,6 +27,7 @@ SLICES = "/apis/discovery.k8s.io/v1/namespaces/muster-system/endpointslices"
 BUDGETS = "/apis/policy/v1/namespaces/muster-system/poddisruptionbudgets"
 PODS = f"{OWN}/pods"
 NAMESPACES = "/api/v1/namespaces"
+NODES = "/api/v1/nodes"
 RUNTIMES = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes"
 REPLICAS = ("muster-a", "muster-b")
 LABELS = {"app.kubernetes.io/name": "muster"}
@@ -76,6 +77,7 @@ class World:
         revoked: what Muster's ServiceAccount may not do, `list nodes`.
         judge: returns what becomes of a job, or raises RefusedError.
         stalled: paths that are never answered.
+        started: returns the status of a pod that is created, or raises RefusedError.
         seen: method, path and query of every request.
     """
 
@@ -86,6 +88,7 @@ class World:
             self.texts[proxied(pod, "metrics")] = (200, METRICS)
         self.forbidden, self.revoked, self.stalled = set(), set(), set()
         self.judge = admitted
+        self.started = lambda _pod: {"phase": "Succeeded"}
         self.seen = []
         self.asked = []
 
@@ -117,7 +120,7 @@ class World:
         if method == "POST":
             return web.json_response(self._created(path, json.loads(body)), status=201)
         if path in self.objects:
-            return web.json_response(self.objects[path])
+            return web.json_response(self.objects.pop(path) if method == "DELETE" else self.objects[path])
         raise RefusedError(404, f"{path} not found")
 
     def _created(self, path, document):
@@ -128,6 +131,9 @@ class World:
             mine = document["kind"] == "SelfSubjectAccessReview"
             self.asked.append((document["kind"], asked, document["spec"]))
             return {**document, "status": {"allowed": asked not in (self.forbidden if mine else self.revoked)}}
+        if path.endswith("/pods"):
+            made = {**document, "status": self.started(document)}
+            return self.objects.setdefault(f"{path}/{document['metadata']['name']}", made)
         return self.judge(document)
 
 
@@ -209,6 +215,7 @@ def _objects():
         PODS: {"items": [pod(name) for name in REPLICAS]},
         NAMESPACES: {"items": [namespace(name) for name in ("default", "kube-system", "muster-system", "team-a")]},
         f"{NAMESPACES}/default": namespace("default"),
+        NODES: {"items": [node(name) for name in ("gpu-1", "gpu-2")]},
         RUNTIMES: {"items": [runtime("torch-distributed", "torch"), runtime("trl-distributed", "trl")]},
     }
 
@@ -228,6 +235,11 @@ def deployment(name, image, replicas=2):
 def pod(name):
     ports = [{"name": "webhook", "containerPort": 8443}]
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "muster", "ports": ports}]}}
+
+
+def node(name, ready="True", **spec):
+    status = {"conditions": [{"type": "Ready", "status": ready}]}
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
 
 
 def namespace(name, **labels):

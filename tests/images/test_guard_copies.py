@@ -52,7 +52,9 @@ def test_everything_is_copied_and_everybody_may_read_it(source, tmp_path):
     assert names(target) == names(source) | {"env"}
     assert mode(target / "env") == 0o777
     assert mode(target / "env-of-image") == 0o755
-    assert mode(target / "muster_guard" / "__init__.py") == 0o644  # written again by the same user where a pod starts anew
+    assert (
+        mode(target / "muster_guard" / "__init__.py") == 0o644
+    )  # written again by the same user where a pod starts anew
     for path in target.rglob("*"):
         assert mode(path) & 0o444 == 0o444, path
         assert path.is_dir() or path.read_bytes() == (source / path.relative_to(target)).read_bytes()

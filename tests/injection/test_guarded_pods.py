@@ -54,9 +54,7 @@ def test_a_search_path_of_a_configmap_is_read_where_the_image_is():
     assert "envFrom" not in guarded.named(pod["initContainers"], "muster-guard")
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"), [("/app/lib:/app", "/muster/guard:/app/lib:/app"), ("", "/muster/guard")]
-)
+@pytest.mark.parametrize(("own", "expected"), [("/app/lib:/app", "/muster/guard:/app/lib:/app"), ("", "/muster/guard")])
 def test_a_search_path_of_the_pod_stays_behind_the_guard(own, expected):
     pod = guarded_pod(container={"env": [{"name": "PYTHONPATH", "value": own}, {"name": "A", "value": "1"}]})
     env = jobs.env_of(pod["containers"][0])
@@ -113,7 +111,9 @@ def test_of_several_containers_the_one_that_trains_gets_the_guard():
 
 @pytest.mark.parametrize("mount", ["init", "image"])
 def test_nothing_is_found_about_what_the_guard_adds(mount):
-    jobset, cluster = guarded.cluster_of(guarded.COUNTED, numNodes=2, resourcesPerNode={"limits": {"nvidia.com/gpu": 2}})
+    jobset, cluster = guarded.cluster_of(
+        guarded.COUNTED, numNodes=2, resourcesPerNode={"limits": {"nvidia.com/gpu": 2}}
+    )
     policy = guarded.policy(mount=mount)
     stored = guarded.decide(jobset, cluster, policy).document
     found = [

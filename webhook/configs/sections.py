@@ -135,9 +135,7 @@ class GuardSettings(Model):
     @pydantic.model_validator(mode="after")
     def _names_the_image(self) -> GuardSettings:
         if self.inject != "never" and not self.image:
-            raise ValueError(
-                f"inject {self.inject}: image is missing; name the image of Muster's own Deployment, which holds the guard"
-            )
+            raise ValueError(f"inject {self.inject}: image is missing; give the image of Muster's own Deployment")
         return self
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from muster.kube import transports
 from muster.strategies.documents import names
-from muster.webhook.doctor import cluster_versions, dry_run_probe, replicas, webhook_entries, workload
+from muster.webhook.doctor import cluster_versions, dry_run_probe, guard_trial, replicas, webhook_entries, workload
 from muster.webhook.doctor.diagnoses import Diagnosis, Severity, unknown
 from muster.webhook.doctor.expected_state import KINDS
 from muster.webhook.doctor.live_installation import Installation, Need, Options, lacking
@@ -44,6 +44,7 @@ CHECKS = (
     Check("certificate", webhook_entries.certificate),
     Check("rights", workload.rights),
     Check("probe", dry_run_probe.probe),
+    Check("guard", guard_trial.trial),
 )
 """All checks but the first, `api-server`, which needs no permission and must succeed before the others."""
 
@@ -56,6 +57,7 @@ def _permissions(options: Options) -> Mapping[str, tuple[Need, ...]]:
     trainjobs = Need("create", "trainjobs", names.TRAINER_GROUP, probed)
     runtimes = Need("list", "clustertrainingruntimes", names.TRAINER_GROUP)
     slices = Need("list", "endpointslices", "discovery.k8s.io", own)
+    started = tuple(Need(verb, "pods", "", probed) for verb in ("create", "get", "delete"))
     return {
         "versions": (Need("list", "deployments", "apps"),),
         "webhooks": entries,
@@ -68,6 +70,7 @@ def _permissions(options: Options) -> Mapping[str, tuple[Need, ...]]:
         "certificate": entries,
         "rights": (Need("create", "subjectaccessreviews", "authorization.k8s.io"),),
         "probe": (trainjobs, runtimes, Need("get", "namespaces", "", "", probed), *entries),
+        "guard": (*started, Need("list", "nodes"), deployment) if options.guard else (),
     }
 
 

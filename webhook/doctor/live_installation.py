@@ -43,6 +43,8 @@ class Options:
         dial: host and port of a listener whose certificate is checked from here, or None.
         timeout: seconds for each request.
         calls: number of timed calls of the probe.
+        guard: whether a pod with the guard is started on each node, in the namespace of the probe.
+        guard_deadline: seconds after which such a pod, whose image may have to be pulled, counts as failed.
     """
 
     namespace: str = "muster-system"
@@ -51,6 +53,8 @@ class Options:
     dial: tuple[str, int] | None = None
     timeout: float = 10.0
     calls: int = 5
+    guard: bool = False
+    guard_deadline: float = 300.0
 
     @property
     def account(self) -> str:
@@ -99,12 +103,28 @@ class Installation:
         return items(await self.get(path, _MAX_LIST, limit=_PAGE, **query), "items")
 
     async def create(self, path: str, document: Document, **query: str) -> Document:
-        """Create an object that is not stored: an access review, or one with `dryRun=All`. It is never remembered.
+        """Create an object; only the pods of `guard_trial` are stored. It is never remembered.
 
         Raises:
             TransportError: as for `get`.
         """
         return await self._send("POST", path, query, document, _object(path))
+
+    async def current(self, path: str) -> Document:
+        """Return an object as it is now; it is never remembered.
+
+        Raises:
+            TransportError: as for `get`, also when it does not exist.
+        """
+        return await self._send("GET", path, {}, None, _object(path))
+
+    async def delete(self, path: str) -> None:
+        """Delete an object that this process created.
+
+        Raises:
+            TransportError: as for `get`.
+        """
+        await self._send("DELETE", path, {}, None, _object(path))
 
     async def text(self, path: str) -> str:
         """Return the answer of a pod, through the proxy of the API server.

@@ -27,8 +27,8 @@ _PROBE_PROGRAM = REPOSITORY / "e2e" / "images" / "probe" / "probe.py"
 # What people launch trainings with: in the probe's image every one of them is the probe.
 _LAUNCHERS = ("torchrun", "tune", "trl", "accelerate", "vllm", "probe")
 _MUSTER_SOURCES = (
-    ".dockerignore", "images/guard", "images/webhook", "requirements/run.lock", "pyproject.toml", "README.md", "LICENSE",
-    "muster", "webhook", "strategies", "certs", "audit", "front", "kube", "manifests/runtimes",
+    ".dockerignore", "images/guard", "images/webhook", "requirements/run.lock", "pyproject.toml", "README.md",
+    "LICENSE", "muster", "webhook", "strategies", "certs", "audit", "front", "kube", "manifests/runtimes",
 )  # fmt: skip
 _KEPT = 3
 

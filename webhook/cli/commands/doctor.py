@@ -61,7 +61,8 @@ def _options(args: argparse.Namespace) -> Options:
         if not _NAME.fullmatch(value):
             text = "is not a valid name; use lower-case letters, digits and dashes, at most 63"
             raise CommandError(f"--{option.replace('_', '-')}: {value!r} {text}")
-    return Options(args.namespace, args.name, args.probe_namespace, _address(args.dial), args.timeout)
+    dial = _address(args.dial)
+    return Options(args.namespace, args.name, args.probe_namespace, dial, args.timeout, guard=args.guard)
 
 
 def _address(text: str | None) -> tuple[str, int] | None:
