@@ -14,11 +14,10 @@ Source: torch 2.13, torch/csrc/distributed/c10d/{reducer,ProcessGroupGloo}.cpp; 
 from __future__ import annotations
 
 import atexit
-import functools
 import time
 from typing import Any
 
-from muster_guard import endings, trainings
+from muster_guard import calls, gradients, measured, trainings
 
 __all__ = ["watch"]
 
@@ -26,28 +25,14 @@ _kept: list[Any] = []
 
 
 def watch(module: Any) -> None:
-    """Wrap the functions of `torch.distributed.distributed_c10d` that make groups, before others import them."""
-    _after(module, "_new_process_group_helper", _keep)
-    _after(module, "init_process_group", lambda _, arguments: _compare(module, arguments))
+    """Wrap the functions of `torch.distributed.distributed_c10d` that make groups and send messages, before others import them."""
+    calls.after(module, "_new_process_group_helper", lambda made, *_: _keep(made))
+    calls.after(module, "init_process_group", lambda _, __, arguments: _compare(module, arguments))
+    for name in ("send", "recv", "isend", "irecv"):  # NCCL does not count these
+        calls.after(module, name, lambda *_: gradients.talk())
 
 
-def _after(module: Any, name: str, then: Any) -> None:
-    """Call `then` with the result and the keyword arguments of a function each time that it returns."""
-    wrapped = getattr(module, name, None)
-    if wrapped is None:
-        endings.say(f"muster: this version of torch has no distributed_c10d.{name}, so the guard cannot watch it")
-        return
-
-    @functools.wraps(wrapped)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        result = wrapped(*args, **kwargs)
-        then(result, kwargs)
-        return result
-
-    setattr(module, name, wrapper)
-
-
-def _keep(made: Any, _: dict[str, Any]) -> None:
+def _keep(made: Any) -> None:
     """Own only the gloo backend of a new group, not the group or its other backends."""
     import torch  # noqa: PLC0415  # this runs inside torch
 
@@ -85,6 +70,7 @@ def _compare(module: Any, arguments: dict[str, Any]) -> None:
     A group with its own store or address belongs to a library (each vLLM engine makes one); whether it is the group of
     the training is only known at the first step.
     """
+    measured.anew()
     method = arguments.get("init_method")
     if arguments.get("store") is None and method in (None, "env://"):
         trainings.compare(module.get_world_size())

@@ -26,6 +26,24 @@ def _optimizers(module: object) -> None:
     steps.watch(module)
 
 
+def _torch_saves(module: object) -> None:
+    from muster_guard import writes  # noqa: PLC0415  # as above
+
+    writes.watch(module, "save", 1, "f")
+
+
+def _safetensors_saves(module: object) -> None:
+    from muster_guard import writes  # noqa: PLC0415  # as above
+
+    writes.watch(module, "save_file", 1, "filename")
+
+
+def _trainer(module: object) -> None:
+    from muster_guard import measured  # noqa: PLC0415  # as above
+
+    measured.watch_trainer(module)
+
+
 def _end() -> None:
     from muster_guard import endings  # noqa: PLC0415  # at exit, and only for the first process
 
@@ -33,9 +51,14 @@ def _end() -> None:
 
 
 if MODE != "off":
-    sys.meta_path.insert(
-        0, watches.Watcher({"torch.distributed.distributed_c10d": _groups, "torch.optim.optimizer": _optimizers})
-    )
+    _WATCHED = {
+        "torch.distributed.distributed_c10d": _groups,
+        "torch.optim.optimizer": _optimizers,
+        "torch.serialization": _torch_saves,
+        "safetensors.torch": _safetensors_saves,
+        "transformers.trainer_callback": _trainer,
+    }
+    sys.meta_path.insert(0, watches.Watcher(_WATCHED))
     if "MUSTER_GUARD_TOP" not in os.environ:
         os.environ["MUSTER_GUARD_TOP"] = f"{os.getpid()}-{time.time_ns():x}"
         # What is registered first runs last, so this runs after the launcher's own functions.

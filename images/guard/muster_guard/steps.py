@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster_guard import trainings
+from muster_guard import measured, trainings
 
 __all__ = ["watch"]
 
@@ -18,14 +18,16 @@ def watch(module: Any) -> None:
     module.register_optimizer_step_post_hook(_after)
 
 
-def _before(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
+def _before(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if trainings.current is None:
         trainings.begin(*trainings.place())
+    measured.before(optimizer)
 
 
 def _after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if trainings.current is not None:
         trainings.current.stepped(optimizer)
+    measured.after(optimizer)
 
 
 # A step may be compiled. torch._dynamo reads this mark, and is too slow to import for its decorator.

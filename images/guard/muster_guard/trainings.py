@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from muster_guard import endings, sizes, start
 
-__all__ = ["SCHEMA", "Training", "added", "begin", "compare", "current", "fail", "place"]
+__all__ = ["SCHEMA", "Training", "added", "begin", "compare", "current", "fail", "is_report", "place"]
 
 SCHEMA = "muster.dev/training/v1"
 
@@ -113,10 +113,15 @@ def compare(size: int) -> None:
         f"muster: this training has {_ranks(size)}, but {asked} {'was' if asked.high == 1 else 'were'} asked for"
         f" ({asked.source}). {_what(size, asked)}"
     )
-    if not asked.sure or start.MODE == "warn":
+    if not asked.sure or is_report():
         endings.say(text)
         return
-    endings.fail(f"{text} Launch it with torchrun, or let Muster do so; MUSTER_GUARD=warn lets it run as it is.")
+    endings.fail(f"{text} Launch it with torchrun, or let Muster do so; MUSTER_GUARD=report lets it run as it is.")
+
+
+def is_report() -> bool:
+    """Whether the guard says what is wrong and lets the training run."""
+    return start.MODE in ("report", "warn")
 
 
 def _ranks(size: int) -> str:
