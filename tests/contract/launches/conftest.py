@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.forks import Forks
+
 PROGRAMS = Path(__file__).parent / "programs"
-STARTED = ("torchrun", "accelerate", "tune", "trl", "python", "python3")
+MODULES = ("torchtune._cli.tune", "trl.cli.main", "trl.scripts.sft")
 COORDINATOR = "train-node-0-0.train"
 LONGEST = 180
 
@@ -32,19 +34,7 @@ class Place:
 
     def __init__(self, python, folder):
         self.folder = folder
-        self._bin = folder / "bin"
-        self._bin.mkdir()
-        text = (PROGRAMS / "starter.py").read_text()
-        for name in STARTED:
-            (self._bin / name).write_text(f"#!{python} -IS\n{text}")
-            (self._bin / name).chmod(0o755)
-        self._server = subprocess.Popen(
-            [python, PROGRAMS / "fork_server.py", folder / "socket"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
-                 "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(folder)},
-            start_new_session=True,
-        )  # fmt: skip
-        assert self._server.stdout.readline() == b"ready\n"
+        self._forks = Forks(python, folder, *MODULES)
         self._count = 0
 
     def run(self, pods, *, patience=None):
@@ -78,9 +68,9 @@ class Place:
             return text.replace(COORDINATOR, "127.0.0.1").replace("29500", str(port))
 
         env = {
-            "PATH": f"{self._bin}:{os.environ['PATH']}", "HOME": str(folder), "HF_HUB_OFFLINE": "1",
+            **self._forks.env, "HOME": str(folder), "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROGRAMS), "REPORTS": str(folder / "reports"),
-            "FORK_SERVER": str(self.folder / "socket"), "STARTERS": str(self._bin), "FREE_PORT": str(port),
+            "FREE_PORT": str(port),
             "FAKE_GPUS": str(pod.devices), "TMPDIR": str(folder),
             **({"PET_RDZV_CONF": f"timeout={patience},join_timeout={patience}"} if patience else {}),
             **{name: here(value) for name, value in pod.env.items()},
@@ -93,11 +83,8 @@ class Place:
             )  # fmt: skip
 
     def close(self):
-        """End the fork server, and what is left of its forks, which are all of its session."""
-        os.killpg(self._server.pid, signal.SIGKILL)
-        self._server.wait(30)
-        self._server.stdin.close()
-        self._server.stdout.close()
+        """End the fork server, and what is left of its forks."""
+        self._forks.close()
 
 
 @pytest.fixture(scope="session")

@@ -11,21 +11,11 @@ from pathlib import Path
 import pytest
 
 from muster.strategies.documents.findings import Severity
-from muster.strategies.frameworks import builtin
-from muster.strategies.trainer import predictions
-from muster.webhook.admission.policies import Policy
-from muster.webhook.cli import gathering
-from muster.webhook.cli.cases import Setup
-from muster.webhook.cluster.overlay import Overlay
-from muster.webhook.cluster.readers import Ref
-from muster.webhook.kubeyaml.sources import Origin, Source
+from tests.contract import decided
 from tests.launchers import launcher_model
 from tests.launchers.launcher_model import Node, Worlds
-from tests.support import jobs
-from tests.support.pods import pods
 
 HERE = Path(__file__).parent
-WORLD = "MUSTER_EXPECTED_WORLD_SIZE"
 RUNTIMES = {"torch": "torch-distributed", "trl": "trl-distributed", "torchtune": "tune"}
 TRL = "--model_name_or_path m --dataset_name d --output_dir o --use_cpu --bf16=false --report_to=none"
 ME = "--machine_rank $(PET_NODE_RANK) --main_process_ip $(PET_MASTER_ADDR) --main_process_port $(PET_MASTER_PORT)"
@@ -153,34 +143,11 @@ def params(launches):
         yield pytest.param(launch, marks=marks, id=str(launch))
 
 
-@dataclass(frozen=True)
-class Said:
-    """What Muster says of a launch, and the pods that would start."""
-
-    severities: set[Severity]
-    texts: list[str]
-    told: str | None
-    pods: list
-
-
 def said(launch):
-    own = Source(Origin("runtimes"), jobs.make_runtime("tune", framework="torchtune"))
-    setup = Setup([], [], gathering.gather([own]), Policy(registry=builtin.load()), "default")
-    limits = {"cpu": 4, **({"nvidia.com/gpu": launch.gpus} if launch.gpus else {})}
-    more = {} if launch.processes is None else {"numProcPerNode": launch.processes}
-    env = [{"name": name, "value": value} for name, value in launch.env.items()]
-    trainjob = jobs.make_trainjob(
-        "train", runtime=RUNTIMES[launch.runtime], metadata={"namespace": "default"}, command=launch.words,
-        numNodes=launch.nodes, resourcesPerNode={"limits": limits}, **more, **({"env": env} if env else {}),
+    return decided.said(
+        launch.words, nodes=launch.nodes, gpus=launch.gpus, processes=launch.processes, env=launch.env,
+        runtime=RUNTIMES[launch.runtime],
     )  # fmt: skip
-    case = setup.decide(Source(Origin("launch"), trainjob))
-    predicted = predictions.predict(case.document, case.mutated.governor.runtime, case.namespace)
-    cluster = Overlay(setup.cluster.reader)
-    cluster.put(Ref("TrainJob", "default", "train"), case.document)
-    following = setup.decide(Source(Origin("launch"), predicted.jobset), cluster)
-    found = [*case.findings, *([] if case.refused else following.findings)]
-    places = pods(following.document, "node")
-    return Said({each.severity for each in found}, [str(each) for each in found], places[0].env.get(WORLD), places)
 
 
 @pytest.mark.parametrize("launch", list(params(RIGHT)))

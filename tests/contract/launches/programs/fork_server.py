@@ -1,10 +1,12 @@
-"""Runs launchers and their programs in forks of a process that has imported torch, accelerate, TRL and torchtune.
+"""Runs launchers and their programs in forks of a process that has imported torch, accelerate and the modules it is given.
 
 They are upstream's own functions; what is not real are the devices, since there are none: FAKE_GPUS is how many a
 launcher counts, as far as CUDA_VISIBLE_DEVICES shows them, and a rank without a device of its own ends with an error.
 """
 
+import atexit
 import contextlib
+import importlib
 import json
 import os
 import runpy
@@ -12,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 import traceback
 from pathlib import Path
 
@@ -20,13 +23,12 @@ import accelerate.commands.launch
 import accelerate.utils.launch
 import torch
 import torch.distributed.run
-import torchtune._cli.tune
-import trl.cli.main
-import trl.scripts.sft
 
 
 def main():
-    """Serve at the path that is the first argument, until the input ends; say so when ready."""
+    """Serve at the path that is the first argument, until the input ends; import the others, and say so when ready."""
+    for name in sys.argv[2:]:
+        importlib.import_module(name)
     server = socket.socket(socket.AF_UNIX)
     server.bind(sys.argv[1])
     server.listen(64)
@@ -76,14 +78,19 @@ def become(asked, fds):
     sys.path[0:0] = [path for path in os.environ.get("PYTHONPATH", "").split(":") if path]
     sys.path.insert(0, asked["cwd"])
     sys.executable = str(Path(os.environ["STARTERS"], "python"))
+    if "muster_guard.start" in sys.modules:  # the server was started with the guard: it begins anew
+        importlib.reload(sys.modules["muster_guard.start"])
     code = 1
     try:
         start(asked["name"], asked["words"])
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
-    except BaseException:  # noqa: BLE001  # as an interpreter would
+    except BaseException as error:  # noqa: BLE001  # as an interpreter would
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         traceback.print_exc()
+    threading._shutdown()  # noqa: SLF001  # as an interpreter does at its end
+    atexit._run_exitfuncs()  # noqa: SLF001  # as above
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -102,9 +109,9 @@ def start(name, words):
     elif name == "accelerate":
         accelerate.commands.accelerate_cli.main()
     elif name == "tune":
-        torchtune._cli.tune.main()
+        sys.modules["torchtune._cli.tune"].main()
     elif name == "trl":
-        sys.exit(trl.cli.main.main(words))
+        sys.exit(sys.modules["trl.cli.main"].main(words))
 
 
 def interpret(words):
@@ -129,7 +136,7 @@ def train():
     """What TRL's script does first: its parser makes the training's arguments, and these meet the other ranks."""
     import world  # noqa: PLC0415  # beside the programs, on PYTHONPATH
 
-    parsed = trl.scripts.sft.make_parser().parse_args_and_config()
+    parsed = sys.modules["trl.scripts.sft"].make_parser().parse_args_and_config()
     (arguments,) = (each for each in parsed if hasattr(each, "world_size"))
     world.report(arguments.world_size, arguments.process_index)
 
