@@ -11,7 +11,7 @@ from e2e.suites.support import documents, waits
 from e2e.suites.support.spaces import TRAINJOBS, Space
 from e2e.suites.training import runs
 
-__all__ = ["IMAGES", "TRAIN", "achieved", "end", "image", "metrics", "program", "runtime", "trainjob"]
+__all__ = ["IMAGES", "SFT", "TRAIN", "achieved", "end", "metrics", "program", "runtime", "status", "trainjob"]
 
 KINDS = ("pip", "conda", "customized", "searching", "entered")
 IMAGES = {
@@ -21,6 +21,7 @@ IMAGES = {
 """The images by their stage in e2e/images/foreign; a cluster of one's own may call them otherwise."""
 
 TRAIN = ("python", "/program/train.py")
+SFT = ("python", "/program/sft.py")
 _PROGRAMS = Path(__file__).parent / "programs"
 _PREFIX = "muster.dev/"
 
@@ -71,11 +72,15 @@ def trainjob(name: str, *words: str, command: Sequence[str] = TRAIN, **more: Any
     return documents.trainjob(name, "training", trainer={"command": [*command, *words]}, **more)
 
 
-def metrics(space: Space, name: str) -> dict[str, str]:
-    """Return what the TrainJob says of its training while it runs (KEP-2779), by name; empty before it says anything."""
+def status(space: Space, name: str) -> dict[str, Any]:
+    """Return what a TrainJob says of its training (KEP-2779); empty before it says anything."""
     found: Mapping[str, Any] = space.get(TRAINJOBS, name) or {}
-    status = (found.get("status") or {}).get("trainerStatus") or {}
-    return {each["name"]: each["value"] for each in status.get("metrics") or ()}
+    return dict((found.get("status") or {}).get("trainerStatus") or {})
+
+
+def metrics(space: Space, name: str) -> dict[str, str]:
+    """Return the metrics in `status`, by name."""
+    return {each["name"]: each["value"] for each in status(space, name).get("metrics") or ()}
 
 
 def achieved(space: Space, name: str, **wanted: str) -> dict[str, str]:
