@@ -48,7 +48,9 @@ def current(parameters: Iterable[Any]) -> list[tuple[str, int]] | None:
 
     Parameters on the CPU are trained on the current device if this process has memory there: they are offloaded.
     """
-    found = {(each.device.type, each.device.index or 0) for each in parameters if each.device.type not in ("cpu", "meta")}
+    found = {
+        (each.device.type, each.device.index or 0) for each in parameters if each.device.type not in ("cpu", "meta")
+    }
     if any(kind not in _KINDS for kind, _ in found):
         return None
     if not found:
@@ -74,7 +76,9 @@ def find(trained: list[tuple[str, int]] | None) -> Held | None:
     return held
 
 
-def judge(held: dict[int, Held | None], pods: dict[str, list[int]], asked: dict[str, int]) -> tuple[dict[str, Pod], list[int]]:
+def judge(
+    held: dict[int, Held | None], pods: dict[str, list[int]], asked: dict[str, int]
+) -> tuple[dict[str, Pod], list[int]]:
     """Return the numbers of each pod whose ranks all know their devices, and ranks that train on one device.
 
     Args:

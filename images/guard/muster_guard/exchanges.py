@@ -15,9 +15,9 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["STAGES", "Exchange", "store"]
+__all__ = ["STAGES", "Exchange", "Part", "store"]
 
 STAGES = 3
 _PATIENCE = {1: 30.0, 2: 30.0, STAGES: 300.0}  # seconds that a rank waits for the others at a stage
@@ -26,34 +26,43 @@ _READ = 3.0  # seconds that rank 0 waits until the others have read a judgement
 _LONGEST = 1.0  # seconds between two looks
 
 
+class Part(Protocol):
+    """What a rank puts into an exchange, and takes out of it.
+
+    Attributes:
+        rank: of this process.
+        size: number of ranks.
+    """
+
+    rank: int
+    size: int
+
+    def record(self) -> Any:
+        """Return what this rank measured until now, as JSON."""
+
+    def judge(self, records: dict[int, Any], stage: int) -> Any:
+        """Judge the records of a stage, by rank; return it as JSON."""
+
+    def judged(self, judgement: Any) -> None:
+        """Take a judgement, and end the process where it says so."""
+
+    def look(self, store: Any) -> None:
+        """Use the store: when the stages are over, each time that `wake` was called, and at the end."""
+
+    def failed(self, error: Exception) -> None:
+        """Take a fault."""
+
+
 class Exchange:
-    """The part of one rank.
+    """The exchange of one training, as one rank has it.
 
     Args:
         store: as torch's stores.
-        rank: of this process.
-        size: number of ranks.
-        record: returns what this rank measured until now, as JSON.
-        judge: makes a judgement of records by rank at a stage, as JSON.
-        judged: takes a judgement, and may end the process.
-        idle: takes the store when the stages are over, each time that `wake` was called, and at the end.
-        failed: takes what went wrong.
+        part: what this rank does in it.
     """
 
-    def __init__(
-        self,
-        store: Any,
-        rank: int,
-        size: int,
-        *,
-        record: Callable[[], Any],
-        judge: Callable[[dict[int, Any], int], Any],
-        judged: Callable[[Any], None],
-        idle: Callable[[Any], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
-        self._store, self._rank, self._size = store, rank, size
-        self._record, self._judge, self._judged, self._idle, self._failed = record, judge, judged, idle, failed
+    def __init__(self, store: Any, part: Part) -> None:
+        self._store, self._part = store, part
         self._reached = [threading.Event() for _ in range(STAGES)]
         self._woken, self._closing = threading.Event(), threading.Event()
         self._closed_at = float("inf")
@@ -85,32 +94,32 @@ class Exchange:
             while not self._closing.is_set():
                 self._woken.wait()
                 self._woken.clear()
-                self._idle(self._store)
-            self._idle(self._store)
+                self._part.look(self._store)
+            self._part.look(self._store)
         except RuntimeError:
             pass  # the store is gone, because its owner ended: what the others say cannot be observed
         except Exception as error:  # noqa: BLE001  # the guard harms nothing
-            self._failed(error)
+            self._part.failed(error)
 
     def _turn(self, stage: int) -> None:
         """Write a record, and judge or take a judgement."""
-        self._store.set(f"muster/{self._rank}", json.dumps(self._record()))
+        self._store.set(f"muster/{self._part.rank}", json.dumps(self._part.record()))
         told, judgement, read = (f"muster/{name}/{stage}" for name in ("told", "judged", "read"))
-        if self._rank:
+        if self._part.rank:
             self._store.add(told, 1)
             if self._waited(lambda: self._store.check([judgement]), _PATIENCE[stage]):
                 made = json.loads(self._store.get(judgement))
                 self._store.add(read, 1)
-                self._judged(made)
+                self._part.judged(made)
             return
-        self._waited(lambda: self._store.add(told, 0) >= self._size - 1, _PATIENCE[stage])
-        made = self._judge(dict(self._records()), stage)
+        self._waited(lambda: self._store.add(told, 0) >= self._part.size - 1, _PATIENCE[stage])
+        made = self._part.judge(dict(self._records()), stage)
         self._store.set(judgement, json.dumps(made))
-        self._waited(lambda: self._store.add(read, 0) >= self._size - 1, _READ)
-        self._judged(made)
+        self._waited(lambda: self._store.add(read, 0) >= self._part.size - 1, _READ)
+        self._part.judged(made)
 
     def _records(self) -> Iterator[tuple[int, Any]]:
-        for rank in range(self._size):
+        for rank in range(self._part.size):
             if self._store.check([f"muster/{rank}"]):
                 yield rank, json.loads(self._store.get(f"muster/{rank}"))
 

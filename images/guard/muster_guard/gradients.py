@@ -1,10 +1,10 @@
-"""Whether the ranks of a training share gradients: each rank takes prints of a few parameters, and one rank compares them.
+"""Whether the ranks of a training share gradients: each takes prints of a few parameters, and one compares them.
 
-A print of a step has, for each of a few parameters: the weights before the step, the gradient, and the weights after it,
-each at the same few places. Two ranks share gradients if they have the same weights before a step and the same gradient.
-They train apart if they have the same weights before it, another gradient, and other weights after it. Ranks that have
-different weights to begin with hold shards, stages or experts; nothing is said of them, except where no rank sent
-anything to another between two steps.
+A print of a step has, for each of a few parameters: the weights before the step, the gradient, and the weights after
+it, each at the same few places. Two ranks share gradients if they have the same weights before a step and the same
+gradient. They train apart if they have the same weights before it, another gradient, and other weights after it. Ranks
+that have different weights to begin with hold shards, stages or experts; nothing is said of them, except where no rank
+sent anything to another between two steps.
 
 Source: torch/optim/optimizer.py; torch/distributed/fsdp/_common_utils.py, `FSDP_FLATTENED`; torch/distributed/tensor,
 `DTensor.placements`; deepspeed/moe/experts.py and megatron/core/transformer/moe, `allreduce`.
@@ -17,23 +17,21 @@ import math
 import struct
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["AVERAGED", "Print", "Shared", "compare", "judge", "sent", "take", "talk"]
+from muster_guard import calls
+
+__all__ = ["Print", "Shared", "compare", "is_averaging", "judge", "sent", "take", "talk", "watch"]
 
 _PARAMETERS, _PLACES = 8, 16
 _PLAIN = ("Tensor", "Parameter", "FlatParameter")  # a subclass may be quantised, or wait for others
 _NEAR, _FAR = 1e-3, 2e-2  # of the length of the longer gradient; bf16 has 4e-3 between two numbers
 _OWNERS = ("deepspeed.runtime.zero", "megatron.core.optimizer.distrib_optimizer")
-AVERAGED = (
-    "torch.distributed.algorithms.model_averaging.averagers",
-    "accelerate.local_sgd",
-    "torchft.local_sgd",
-)
-"""Modules of trainings whose ranks train apart for some steps, and then take the mean of their weights."""
-
-_messages = 0
+# Of torch, accelerate and torchft: ranks train apart for some steps, and then take the mean of their weights.
+_AVERAGING = ("ModelAverager", "LocalSGD", "DiLoCo")
+_messages = _averagers = 0
 
 
 class Print(NamedTuple):
@@ -41,7 +39,7 @@ class Print(NamedTuple):
 
     Attributes:
         key: parameters of two ranks are compared if they have the same key: place in the optimizer, shape, and shard.
-        before: a checksum of the weights before the step; None where all of them are the same number, as ones and zeros are.
+        before: a checksum of the weights before the step; None where all are the same number, as ones and zeros are.
         gradient: numbers of the gradient; empty for none.
         after: a checksum of the weights after the step.
         sharded: whether the parameter says itself that other ranks have other parts of it.
@@ -110,7 +108,7 @@ def take(optimizer: Any) -> Taken | None:
 
 
 def _is_usable(torch: Any, tensor: Any) -> bool:
-    """Whether a print can be taken of a parameter and its gradient, and whether all ranks of a replica should have it."""
+    """Whether a print can be taken of a parameter and its gradient, and all ranks of a replica should have the same."""
     if getattr(tensor, "allreduce", True) is False or getattr(tensor, "skip_allreduce", False):
         return False  # an expert, of which each rank has another
     pair = (tensor, tensor.grad)
@@ -163,6 +161,22 @@ def _sum(numbers: Sequence[float]) -> int:
     return zlib.crc32(struct.pack(f"{len(numbers)}d", *numbers))
 
 
+def watch(module: Any) -> None:
+    """Note each object of this process that takes the mean of weights, as local SGD does."""
+    for name in filter(module.__dict__.__contains__, _AVERAGING):
+        calls.after(getattr(module, name), "__init__", lambda *_: _average())
+
+
+def _average() -> None:
+    global _averagers  # noqa: PLW0603  # a number of the process
+    _averagers += 1
+
+
+def is_averaging() -> bool:
+    """Whether ranks may train apart until they take the mean of their weights."""
+    return _averagers > 0
+
+
 def talk() -> None:
     """Count a message of one rank to another."""
     global _messages  # noqa: PLW0603  # a number of the process
@@ -201,26 +215,34 @@ def judge(prints: dict[int, list[Print]], *, size: int, moved: bool | None) -> S
         moved: whether ranks sent anything between the step before and this one; None where that is not known.
     """
     replicas: dict[tuple[str, int], list[tuple[int, Print]]] = {}
-    keys: dict[str, list[tuple[int, Print]]] = {}
-    for rank, each in ((rank, each) for rank in sorted(prints) for each in prints[rank]):
-        keys.setdefault(each.key, []).append((rank, each))
-        if each.before is not None:
-            replicas.setdefault((each.key, each.before), []).append((rank, each))
-    agreed: set[int] = set()
-    for (first, model), *others in replicas.values():
-        for rank, each in others:
-            found = compare(model.gradient, each.gradient)
-            if found == "far" and model.after != each.after:
-                return Shared("not-shared", (first, rank))
-            if found == "near":
-                agreed |= {first, rank}
-    everything = [each for of in prints.values() for each in of]
-    is_sharded = any(each.sharded for each in everything)
-    if is_sharded and len(prints) == size and all(each.sharded for each in everything):
+    holders: Counter[str] = Counter()
+    for rank in sorted(prints):
+        for each in prints[rank]:
+            holders[each.key] += each.before is not None
+            if each.before is not None:
+                replicas.setdefault((each.key, each.before), []).append((rank, each))
+    agreed, apart = _compared(replicas.values())
+    if apart:
+        return Shared("not-shared", apart)
+    sharded = [each.sharded for of in prints.values() for each in of]
+    if sharded and all(sharded) and len(prints) == size:
         return Shared("sharded")
-    alone = [(key, *of[0]) for (key, _), of in replicas.items() if len(of) == 1 and len(keys[key]) > 1]
-    if alone and moved is False and not agreed and not is_sharded:
+    alone = [(key, *of[0]) for (key, _), of in replicas.items() if len(of) == 1 and holders[key] > 1]
+    if moved is False and not agreed and not any(sharded):
         for (key, rank, each), (other_key, other_rank, other) in itertools.combinations(alone, 2):
             if key == other_key and compare(each.gradient, other.gradient) == "far":
                 return Shared("not-shared", (rank, other_rank))
     return Shared("shared" if moved and not alone and len(agreed) == size else None)
+
+
+def _compared(replicas: Iterable[list[tuple[int, Print]]]) -> tuple[set[int], tuple[int, int] | None]:
+    """Return the ranks that agree with others, and two that train apart."""
+    agreed: set[int] = set()
+    for (first, model), *others in replicas:
+        for rank, each in others:
+            found = compare(model.gradient, each.gradient)
+            if found == "far" and model.after != each.after:
+                return agreed, (first, rank)
+            if found == "near":
+                agreed |= {first, rank}
+    return agreed, None

@@ -25,7 +25,7 @@ _kept: list[Any] = []
 
 
 def watch(module: Any) -> None:
-    """Wrap the functions of `torch.distributed.distributed_c10d` that make groups and send messages, before others import them."""
+    """Wrap what makes groups and sends messages in `torch.distributed.distributed_c10d`, before others import it."""
     calls.after(module, "_new_process_group_helper", lambda made, *_: _keep(made))
     calls.after(module, "init_process_group", lambda _, __, arguments: _compare(module, arguments))
     for name in ("send", "recv", "isend", "irecv"):  # NCCL does not count these

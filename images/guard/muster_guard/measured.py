@@ -21,6 +21,7 @@ __all__ = ["FATAL", "Judgement", "after", "anew", "before", "judge", "metrics", 
 
 FATAL = ("size-differs", "device-shared", "gradients-not-shared")
 """Verdicts for which `enforce` ends a training."""
+_NAMED = 8  # ranks that a sentence names
 _MEMBERS = (
     "nodes", "devices", "gradients", "writes", "firstStepSeconds", "stepsPerSecond", "tokensPerSecond", "verdict",
 )  # fmt: skip
@@ -107,10 +108,7 @@ class _Measure:
         self._said: set[str] = set()
         self._c10d = sys.modules.get("torch.distributed.distributed_c10d")
         store = exchanges.store(sys.modules.get("torch.distributed"))
-        self._exchange = store and exchanges.Exchange(
-            store, self.rank, self.size,
-            record=self.record, judge=self._judge, judged=self._judged, idle=self._look, failed=_tell,
-        )  # fmt: skip
+        self._exchange = store and exchanges.Exchange(store, self)
         if self._exchange:
             writes.saved = self._exchange.wake
 
@@ -158,7 +156,7 @@ class _Measure:
             "held": devices.find(self._trained),
             "prints": self._prints,
             "moved": self._moved,
-            "averaged": any(name in sys.modules for name in gradients.AVERAGED),
+            "averaged": gradients.is_averaging(),
         }
 
     @property
@@ -219,15 +217,16 @@ class _Measure:
     def _count(self) -> int | None:
         return gradients.sent(self._c10d) if self._c10d else None
 
-    def _judge(self, records: dict[int, Any], stage: int) -> dict[str, Any]:
+    def judge(self, records: dict[int, Any], stage: int) -> dict[str, Any]:
+        """Judge the records of a stage for all ranks."""
         return judge(records, self.size, last=stage == exchanges.STAGES)._asdict()
 
-    def _judged(self, made: dict[str, Any]) -> None:
+    def judged(self, made: dict[str, Any]) -> None:
         """Take a judgement, say what is wrong with the training, and end it where it has to."""
         self.judgement = Judgement(**made)
         self._speak()
 
-    def _look(self, store: Any) -> None:
+    def look(self, store: Any) -> None:
         """Look for files that another node has saved too."""
         while True:
             path = writes.look(store, self.node)
@@ -239,6 +238,10 @@ class _Measure:
             )
         self.files = store.add("muster/files", 0)
         _changed()
+
+    def failed(self, error: Exception) -> None:
+        """Tell a fault of the guard."""
+        _tell(error)
 
     def _speak(self) -> None:
         """Say each verdict once: rank 0 for all, and the first rank of a pod of its idle devices."""
@@ -264,8 +267,8 @@ def _sentence(word: str, measure: _Measure) -> str | None:
         )
     if word == "gradients-not-shared":
         return (
-            f"muster: {_ranks(judgement.apart or [])} train apart: their gradients of one parameter differ. Train the model"
-            " that DistributedDataParallel or FSDP returns, and leave no_sync before the optimizer's step."
+            f"muster: {_ranks(judgement.apart or [])} train apart: their gradients of one parameter differ. Train the"
+            " model that DistributedDataParallel or FSDP returns, and leave no_sync before the optimizer's step."
         )
     if word == "devices-idle" and measure.node in judgement.pods:
         pod = devices.Pod(*judgement.pods[measure.node])
@@ -278,10 +281,9 @@ def _sentence(word: str, measure: _Measure) -> str | None:
 
 
 def _ranks(numbers: list[int]) -> str:
-    first = ", ".join(map(str, numbers[:7]))
-    return f"ranks {first} and {len(numbers) - 7} more" if len(numbers) > 8 else " and ".join(  # noqa: PLR2004  # one line
-        filter(None, (f"ranks {', '.join(map(str, numbers[:-1]))}", str(numbers[-1])))
-    )
+    if len(numbers) > _NAMED:
+        return f"{len(numbers)} ranks, of which {numbers[0]} is the first,"
+    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 _current: _Measure | None = None

@@ -38,6 +38,12 @@ def _safetensors_saves(module: object) -> None:
     writes.watch(module, "save_file", 1, "filename")
 
 
+def _averagers(module: object) -> None:
+    from muster_guard import gradients  # noqa: PLC0415  # as above
+
+    gradients.watch(module)
+
+
 def _trainer(module: object) -> None:
     from muster_guard import measured  # noqa: PLC0415  # as above
 
@@ -57,6 +63,9 @@ if MODE != "off":
         "torch.serialization": _torch_saves,
         "safetensors.torch": _safetensors_saves,
         "transformers.trainer_callback": _trainer,
+        "torch.distributed.algorithms.model_averaging.averagers": _averagers,
+        "accelerate.local_sgd": _averagers,
+        "torchft.local_sgd": _averagers,
     }
     sys.meta_path.insert(0, watches.Watcher(_WATCHED))
     if "MUSTER_GUARD_TOP" not in os.environ:

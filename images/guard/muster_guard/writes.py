@@ -39,9 +39,9 @@ def watch(module: Any, name: str, place: int, keyword: str) -> None:
 
     def note(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         target = args[place] if len(args) > place else kwargs[keyword]
-        path = getattr(target, "name", target)
+        path = target if isinstance(target, os.PathLike) else getattr(target, "name", target)
         if isinstance(path, (str, bytes, os.PathLike)):
-            path = os.path.abspath(os.fsdecode(path))
+            path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100  # a link may lead to another file later
             _paths.pop(path, None)
             _paths[path] = None
             if len(_paths) > _MOST:
