@@ -136,6 +136,7 @@ def test_what_is_written_is_written_to_tmp(name):
 def test_an_image_that_trains_has_the_guard_and_asks_it_when_it_is_built(name):
     text = DOCKERFILES[name]
     assert "COPY images/guard /opt/guard\n" in text
+    assert "/opt/guard/. " not in text, "sitecustomize.py is for other images, where it has a folder of its own"
     assert re.search(r"RUN site=.+-m muster_guard \w+", " ".join(instructions(text)))
 
 

@@ -13,7 +13,7 @@ _DIGITS = 10
 _NODES, _PROCESSES, _MADE = "PET_NNODES", "PET_NPROC_PER_NODE", "LOCAL_WORLD_SIZE"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: Python 3.8 and 3.9 have none
 class Expected:
     """The world sizes that are right.
 

@@ -1,4 +1,4 @@
-"""The start of the guard: `muster_guard.pth` imports it in every Python process of the image, before anything else.
+"""The start of the guard: `muster_guard.pth` or `sitecustomize` imports it in every Python process, before the program.
 
 It imports only modules that Python has already loaded, because most processes never train.
 """
@@ -12,6 +12,7 @@ from muster_guard import watches
 
 STARTED = time.monotonic()
 MODE = os.environ.get("MUSTER_GUARD", "enforce")
+_STATUS_SERVER = "KUBEFLOW_TRAINER_SERVER_URL"
 
 
 def _groups(module: object) -> None:
@@ -24,6 +25,8 @@ def _optimizers(module: object) -> None:
     from muster_guard import steps  # noqa: PLC0415  # as above
 
     steps.watch(module)
+    if _STATUS_SERVER in os.environ:
+        from muster_guard import posts  # noqa: F401, PLC0415  # as above; `measured` tells it what is new
 
 
 def _torch_saves(module: object) -> None:
@@ -50,10 +53,16 @@ def _trainer(module: object) -> None:
     measured.watch_trainer(module)
 
 
-def _end() -> None:
-    from muster_guard import endings  # noqa: PLC0415  # at exit, and only for the first process
+def _kubeflow(module: object) -> None:
+    from muster_guard import posts  # noqa: PLC0415  # as above
 
-    endings.pass_on()
+    posts.watch(module)
+
+
+def _end() -> None:
+    from muster_guard import calls, endings  # noqa: PLC0415  # at exit, and only for the first process
+
+    calls.harmless(endings.pass_on)()
 
 
 if MODE != "off":
@@ -67,6 +76,8 @@ if MODE != "off":
         "accelerate.local_sgd": _averagers,
         "torchft.local_sgd": _averagers,
     }
+    if _STATUS_SERVER in os.environ:
+        _WATCHED["transformers.integrations.integration_utils"] = _kubeflow
     sys.meta_path.insert(0, watches.Watcher(_WATCHED))
     if "MUSTER_GUARD_TOP" not in os.environ:
         os.environ["MUSTER_GUARD_TOP"] = f"{os.getpid()}-{time.time_ns():x}"

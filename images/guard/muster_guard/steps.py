@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster_guard import measured, trainings
+from muster_guard import calls, measured, trainings
 
 __all__ = ["watch"]
 
@@ -18,12 +18,14 @@ def watch(module: Any) -> None:
     module.register_optimizer_step_post_hook(_after)
 
 
+@calls.harmless
 def _before(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if trainings.current is None:
         trainings.begin(*trainings.place())
     measured.before(optimizer)
 
 
+@calls.harmless
 def _after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     if trainings.current is not None:
         trainings.current.stepped(optimizer)
@@ -32,4 +34,4 @@ def _after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
 
 # A step may be compiled. torch._dynamo reads this mark, and is too slow to import for its decorator.
 for _hook in (_before, _after):
-    _hook._torchdynamo_disable = True  # type: ignore[union-attr]  # noqa: SLF001  # our own functions
+    _hook._torchdynamo_disable = True  # type: ignore[attr-defined]  # noqa: SLF001  # our own functions

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from muster_guard import endings, sizes, start
+from muster_guard import calls, endings, sizes, start
 
 __all__ = ["SCHEMA", "Training", "added", "begin", "compare", "current", "fail", "is_report", "place"]
 
@@ -50,7 +50,7 @@ class Training:
             "rank": self.rank,
             "steps": max(self.steps.values(), default=0),
             "wallSeconds": round(time.monotonic() - start.STARTED, 2),
-            **{name: value for name, of in added.items() if (value := of()) is not None},
+            **{name: value for name, of in added.items() if (value := calls.harmless(of)()) is not None},
         }
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ def begin(size: int, rank: int) -> None:
     global current  # noqa: PLW0603  # a process has one training, as it has one default process group
     compare(size)
     current = Training(size, rank)
-    atexit.register(current.end)
+    atexit.register(calls.harmless(current.end))
 
 
 def place() -> tuple[int, int]:

@@ -7,7 +7,7 @@ import sys
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than this whole package may
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 __all__ = ["Watcher"]
 
@@ -20,7 +20,7 @@ class Watcher:
             exception in a callback is printed and not raised, so that the guard never breaks a user's import.
     """
 
-    def __init__(self, wanted: "dict[str, Callable[[object], None]]") -> None:
+    def __init__(self, wanted: "Mapping[str, Callable[[object], None]]") -> None:
         self._wanted = dict(wanted)
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201  # as importlib
