@@ -32,3 +32,11 @@ def nodes(python, tmp_path):
     found = Nodes(python, tmp_path)
     yield found.run
     found.close()
+
+
+@pytest.fixture(scope="module")
+def module_nodes(python, tmp_path_factory):
+    """Run a command on several nodes at once, for all tests of a module."""
+    found = Nodes(python, tmp_path_factory.mktemp("nodes"))
+    yield found.run
+    found.close()

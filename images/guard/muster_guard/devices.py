@@ -137,7 +137,7 @@ def _is_busy(uuid: str) -> bool:
         name = (uuid if uuid.startswith("GPU-") else f"GPU-{uuid}").encode()
         if library.nvmlInit_v2() == 0:
             try:
-                return (
+                return bool(
                     library.nvmlDeviceGetHandleByUUID(name, ctypes.byref(handle)) == 0
                     and library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) == 0
                     and memory.used > _BUSY

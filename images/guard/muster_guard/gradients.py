@@ -19,6 +19,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 from muster_guard import calls
@@ -138,11 +139,11 @@ def _shard(tensor: Any) -> str:
 
 def _is_owned() -> bool:
     """Whether the step is called by a library that gave each rank a part of the parameters, and no sign on them."""
-    frame = sys._getframe(1)  # noqa: SLF001  # documented; `inspect` reads source files
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # documented; `inspect` reads source files
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith(_OWNERS):
             return True
-        frame = frame.f_back  # type: ignore[assignment]  # it ends with None
+        frame = frame.f_back
     return False
 
 
@@ -190,7 +191,8 @@ def sent(module: Any) -> int | None:
         module: `torch.distributed.distributed_c10d`.
     """
     try:
-        return _messages + sum(each._get_sequence_number_for_group() for each in module._world.pg_map)  # noqa: SLF001  # no public way
+        counts = [each._get_sequence_number_for_group() for each in module._world.pg_map]  # noqa: SLF001  # no public way
+        return _messages + sum(map(int, counts))
     except (AttributeError, RuntimeError):
         return None
 
@@ -229,9 +231,11 @@ def judge(prints: dict[int, list[Print]], *, size: int, moved: bool | None) -> S
         return Shared("sharded")
     alone = [(key, *of[0]) for (key, _), of in replicas.items() if len(of) == 1 and holders[key] > 1]
     if moved is False and not agreed and not any(sharded):
-        for (key, rank, each), (other_key, other_rank, other) in itertools.combinations(alone, 2):
-            if key == other_key and compare(each.gradient, other.gradient) == "far":
-                return Shared("not-shared", (rank, other_rank))
+        firsts: dict[str, tuple[int, Print]] = {}
+        for key, rank, each in alone:
+            first, model = firsts.setdefault(key, (rank, each))
+            if compare(model.gradient, each.gradient) == "far":
+                return Shared("not-shared", (first, rank))
     return Shared("shared" if moved and not alone and len(agreed) == size else None)
 
 

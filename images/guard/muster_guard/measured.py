@@ -21,6 +21,7 @@ __all__ = ["FATAL", "Judgement", "after", "anew", "before", "judge", "metrics", 
 
 FATAL = ("size-differs", "device-shared", "gradients-not-shared")
 """Verdicts for which `enforce` ends a training."""
+_OPTIMIZERS = 4  # of a process that are measured, the first; stages are steps of the very first
 _NAMED = 8  # ranks that a sentence names
 _MEMBERS = (
     "nodes", "devices", "gradients", "writes", "firstStepSeconds", "stepsPerSecond", "tokensPerSecond", "verdict",
@@ -84,6 +85,14 @@ def judge(records: dict[int, Any], size: int, *, last: bool) -> Judgement:
     )
 
 
+class _Steps:
+    """The steps of one optimizer: its number, how many there were, and the prints of one that runs."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.count = number, 0
+        self.taken: gradients.Taken | None = None
+
+
 class _Measure:
     """The measuring of this rank in one training.
 
@@ -92,15 +101,14 @@ class _Measure:
         first: when the first step ended, in seconds of `time.monotonic`.
     """
 
-    def __init__(self, optimizer: object) -> None:
+    def __init__(self) -> None:
         self.size, self.rank = trainings.place()
         self.node = f"{socket.gethostname()}/{os.environ.get('PET_NODE_RANK', os.environ.get('GROUP_RANK', ''))}"
         self.judgement = Judgement()
         self.first = self.last = 0.0
-        self.steps = self.files = 0
+        self.files = 0
         self._tokens = self._tokens_first = 0
-        self._optimizer = id(optimizer)
-        self._taken: gradients.Taken | None = None
+        self._steps: dict[int, _Steps] = {}
         self._trained: list[tuple[str, int]] | None = None
         self._sent: int | None = None
         self._prints: dict[str, list[Any]] = {}
@@ -113,32 +121,40 @@ class _Measure:
             writes.saved = self._exchange.wake
 
     def before(self, optimizer: Any) -> None:
-        """Measure before one of the first steps."""
-        if id(optimizer) != self._optimizer or self.steps >= exchanges.STAGES:
+        """Measure before one of the first steps of one of the first optimizers."""
+        if id(optimizer) not in self._steps and len(self._steps) < _OPTIMIZERS:
+            self._steps[id(optimizer)] = _Steps(len(self._steps))
+        of = self._steps.get(id(optimizer))
+        if of is None or of.count >= exchanges.STAGES:
             return
-        if self.steps == 0:
+        if self._trained is None:
             self._trained = devices.current(each for group in optimizer.param_groups for each in group["params"])
         if self.size > 1:
-            self._taken = gradients.take(optimizer)
+            of.taken = gradients.take(optimizer)
             sent = self._count()
-            if self._sent is not None and sent is not None:
-                self._moved[str(self.steps + 1)] = sent > self._sent
+            if of.number == 0 and self._sent is not None and sent is not None:
+                self._moved[str(of.count + 1)] = sent > self._sent
 
     def after(self, optimizer: Any) -> None:
         """Measure after a step."""
-        if id(optimizer) != self._optimizer:
+        of = self._steps.get(id(optimizer))
+        if of is None:
             return
-        self.steps += 1
+        of.count += 1
+        if of.taken is not None:
+            rows = [[f"{of.number}:{key}", *rest] for key, *rest in of.taken.finish()]
+            self._prints[str(of.count)] = [*self._prints.get(str(of.count), ()), *rows]
+            of.taken = None
+        if of.number:
+            return
         self.last = time.monotonic()
-        if self.steps > exchanges.STAGES:
+        if of.count > exchanges.STAGES:
             return
-        if self.steps == 1:
+        if of.count == 1:
             self.first, self._tokens_first = self.last, _tokens_seen()
-        if self._taken is not None:
-            self._prints[str(self.steps)], self._taken = self._taken.finish(), None
         self._sent = self._count()
         if self._exchange:
-            self._exchange.reach(self.steps)
+            self._exchange.reach(of.count)
 
     def end(self, *, at_once: bool) -> None:
         """Take what others still say, within some seconds, or not."""
@@ -184,7 +200,9 @@ class _Measure:
             "gradients": self.judgement.gradients,
             "writes": self.files or None,
             "firstStepSeconds": round(self.first - start.STARTED, 2) if self.first else None,
-            "stepsPerSecond": self._rate(self.steps - 1),
+            "stepsPerSecond": self._rate(
+                max((each.count for each in self._steps.values() if not each.number), default=0) - 1
+            ),
             "tokensPerSecond": self._rate(_tokens_seen() - self._tokens_first),
             "verdict": next(iter(self.found), None),
         }
@@ -293,11 +311,11 @@ _registered: list[Any] = []
 
 
 def before(optimizer: Any) -> None:
-    """Measure before a step of an optimizer; the first that steps is the one that is measured."""
+    """Measure before a step of an optimizer."""
     global _current  # noqa: PLW0603  # a process has one training
     try:
         if _current is None:
-            _current = _Measure(optimizer)
+            _current = _Measure()
             if not _registered:  # after the report was, so that it runs before it
                 _registered.append(atexit.register(_end))
         _current.before(optimizer)

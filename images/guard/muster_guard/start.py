@@ -10,6 +10,10 @@ import time
 
 from muster_guard import watches
 
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than this whole package may
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 STARTED = time.monotonic()
 MODE = os.environ.get("MUSTER_GUARD", "enforce")
 _STATUS_SERVER = "KUBEFLOW_TRAINER_SERVER_URL"
@@ -53,6 +57,18 @@ def _trainer(module: object) -> None:
     measured.watch_trainer(module)
 
 
+def _jax(module: object) -> None:
+    from muster_guard import processes  # noqa: PLC0415  # only where JAX is imported anyway
+
+    processes.watch(module)
+
+
+def _optax(module: object) -> None:
+    from muster_guard import processes  # noqa: PLC0415  # as above
+
+    processes.watch_updates(module)
+
+
 def _kubeflow(module: object) -> None:
     from muster_guard import posts  # noqa: PLC0415  # as above
 
@@ -66,7 +82,7 @@ def _end() -> None:
 
 
 if MODE != "off":
-    _WATCHED = {
+    _WATCHED: "dict[str, Callable[[object], None]]" = {
         "torch.distributed.distributed_c10d": _groups,
         "torch.optim.optimizer": _optimizers,
         "torch.serialization": _torch_saves,
@@ -75,6 +91,8 @@ if MODE != "off":
         "torch.distributed.algorithms.model_averaging.averagers": _averagers,
         "accelerate.local_sgd": _averagers,
         "torchft.local_sgd": _averagers,
+        "jax._src.distributed": _jax,
+        "optax._src.update": _optax,
     }
     if _STATUS_SERVER in os.environ:
         _WATCHED["transformers.integrations.integration_utils"] = _kubeflow

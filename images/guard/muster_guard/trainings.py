@@ -82,11 +82,12 @@ def begin(size: int, rank: int) -> None:
 
 
 def place() -> tuple[int, int]:
-    """Return the current world size and rank of this process: 1 and 0 without a process group."""
+    """Return the current world size and rank of this process: 1 and 0 without a process group, of torch or of JAX."""
     module = sys.modules.get("torch.distributed")
-    if module is None or not module.is_available() or not module.is_initialized():
-        return 1, 0
-    return module.get_world_size(), module.get_rank()
+    if module is not None and module.is_available() and module.is_initialized():
+        return module.get_world_size(), module.get_rank()
+    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    return (state.num_processes or 1, state.process_id or 0) if state is not None else (1, 0)
 
 
 def fail(text: str, verdict: str) -> NoReturn:
