@@ -124,7 +124,7 @@ def interpret(words):
         start("torchrun", rest)
     elif module and target == "accelerate.commands.launch":
         start("accelerate", ["launch", *rest])
-    elif (module and target == "trl.scripts.sft") or target.endswith("trl/scripts/sft.py"):
+    elif "REPORTS" in os.environ and ((module and target == "trl.scripts.sft") or target.endswith("trl/scripts/sft.py")):
         train()
     elif module:
         runpy.run_module(target, run_name="__main__", alter_sys=True)

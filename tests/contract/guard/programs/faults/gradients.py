@@ -7,10 +7,8 @@ import sys
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
-from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel as Ddp
 from trainings import STEPS, batch, end, model, train
@@ -21,6 +19,7 @@ WAYS = {}
 def way(function):
     """Name a way by its function."""
     WAYS[function.__name__.replace("_", "-")] = function
+    return function
 
 
 @way
@@ -329,32 +328,33 @@ def sharded_a_copy():
 
 @way
 def averaged():
+    # Imported here, as programs do that average: the guard takes the import for a sign of it.
+    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager  # noqa: PLC0415
+
     own, averager = model(), PeriodicModelAverager(period=2)
     train(own, own, after=averager.average_parameters)
 
 
-@way
-def never_averaged():
-    own = model()
-    PeriodicModelAverager(period=2)
-    train(own, own)
+def split_states_of(own):
+    from torch.distributed.optim import ZeroRedundancyOptimizer  # noqa: PLC0415  # it imports averagers too
+
+    train(own, optimizer=ZeroRedundancyOptimizer(own.parameters(), torch.optim.SGD, lr=0.05))
 
 
 @way
 def split_states():
-    wrapped = Ddp(model())
-    train(wrapped, optimizer=ZeroRedundancyOptimizer(wrapped.parameters(), torch.optim.SGD, lr=0.05))
+    split_states_of(Ddp(model()))
 
 
 @way
 def split_states_alone():
-    own = model()
-    train(own, optimizer=ZeroRedundancyOptimizer(own.parameters(), torch.optim.SGD, lr=0.05))
+    split_states_of(model())
 
 
 def experts(*more):
     """Have an expert on each rank, which others do not share; also `more` by mistake."""
     whole = model()
+    whole.append(torch.nn.Linear(4, 4))
     for each in whole[2].parameters():
         each.allreduce = False
         each.data += dist.get_rank()

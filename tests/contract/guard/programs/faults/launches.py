@@ -23,6 +23,7 @@ WAYS = {}
 def way(function):
     """Name a way by its function."""
     WAYS[function.__name__.replace("_", "-")] = function
+    return function
 
 
 def own_port():
@@ -73,6 +74,7 @@ def size_overwritten():
 
 @way
 def group_of_node():
+    del os.environ["TORCHELASTIC_USE_AGENT_STORE"]  # so that rank 0 serves the store, as without torchrun
     join(int(os.environ["LOCAL_RANK"]), EACH, init_method=address(of_node=True))
 
 
