@@ -117,7 +117,7 @@ def _is_there(place: pods.Place) -> bool:
 def _is_certain(job: Job, changes: Changes) -> bool:
     """Whether the documents tell for certain how many ranks meet, and that they use all devices of their pods."""
     world, place = worlds.find_world(job), job.container
-    if changes.findings or world is None or place is None or world.may_start_more or world.doubt:
+    if changes.findings or world is None or place is None or world.may_start_more or world.must_meet or world.doubt:
         return False
     counted = str(world.world_size) == place.container.env_value(names.EXPECTED_WORLD_SIZE)
     return counted and world.devices in (0, world.processes)

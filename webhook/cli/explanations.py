@@ -217,7 +217,7 @@ def _ending(case: Case, job: Job | None, before: Explanation | None = None) -> E
     if job is not None and _is_unread(job):
         return Ending(kind="open", text=_UNREAD)
     world = _measured(job)
-    return Ending(kind="open", text=_OWN) if world is not None and world.own and world.nodes != 1 else right
+    return Ending(kind="open", text=_OWN) if world is not None and world.must_meet else right
 
 
 def _todo(case: Case) -> str:

@@ -93,7 +93,8 @@ def achieved(space: Space, name: str, **wanted: str) -> dict[str, str]:
     """
 
     def look() -> dict[str, str]:
-        found = {key.removeprefix(_PREFIX): value for key, value in metrics(space, name).items() if key.startswith(_PREFIX)}
+        every = metrics(space, name)
+        found = {key.removeprefix(_PREFIX): every[key] for key in every if key.startswith(_PREFIX)}
         asked = {key.replace("_", "-"): value for key, value in wanted.items()}
         said = {key: found.get(key) for key in asked}
         assert said == asked, f"it says {found}; its pods print:\n{runs.tail(space, name)}"

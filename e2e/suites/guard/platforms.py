@@ -1,4 +1,4 @@
-"""What a platform switches on for the guard: a feature gate of Trainer's, and two sections of Muster's configuration."""
+"""What a platform switches on for the guard: a feature gate of Trainer, and two sections of Muster's configuration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROLLOUT = 180
 
 @contextlib.contextmanager
 def with_status(kubectl: Kubectl) -> Iterator[None]:
-    """Switch on what TrainJobs get their `status.trainerStatus` by, which is off by default in Trainer 2.3; then back."""
+    """Have Trainer keep what trainings post as `status.trainerStatus`, which Trainer 2.3 does not by default; then back."""
     found = kubectl.get("configmap", _CONFIG, _TRAINER[1])
     assert found is not None, f"there is no ConfigMap {_CONFIG}"
     before = str(found["data"][_KEY])

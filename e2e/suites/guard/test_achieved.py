@@ -39,7 +39,8 @@ def test_a_job_that_documents_leave_open_shows_achieved_of_expected_while_it_run
 
 
 def test_the_progress_and_losses_of_transformers_stay_beside_what_the_guard_says(space: Space) -> None:
-    name = runs.start(space, jobs.program(_MODELS / "make.py"), jobs.runtime(), jobs.trainjob("sft", "8", command=jobs.SFT))
+    job = jobs.trainjob("sft", "8", command=jobs.SFT)
+    name = runs.start(space, jobs.program(_MODELS / "make.py"), jobs.runtime(), job)
 
     ranks = runs.ended(space, name)
 

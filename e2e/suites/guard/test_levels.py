@@ -66,7 +66,6 @@ def warned(space: Space, name: str) -> dict[str, object]:
 
 def warnings(space: Space, name: str) -> list[dict[str, object]]:
     """Return the warning Events about a TrainJob."""
-    wanted = ("Warning", "TrainJob", name)
-    return [
-        each for each in space.events() if (each["type"], each["involvedObject"]["kind"], each["involvedObject"]["name"]) == wanted
-    ]
+    about = {"kind": "TrainJob", "name": name}
+    found = [each for each in space.events() if each["type"] == "Warning"]
+    return [each for each in found if about.items() <= each["involvedObject"].items()]

@@ -1,7 +1,7 @@
 """A small data parallel training as people write one by hand: `train.py together|alone STEPS [stays]`.
 
-`together`: the ranks, one of each node, meet by Trainer's variables. `alone`: each node trains by itself, as programs do
-that never ask how many they are. With `stays` it trains on until rank 0 sees the file /tmp/end.
+`together`: the ranks, one of each node, meet by Trainer's variables. `alone`: each node trains by itself, as programs
+do that never ask how many they are. With `stays` it trains on until rank 0 sees the file /tmp/end.
 """
 
 import hashlib
