@@ -25,7 +25,7 @@ _ROLLOUT = 180
 
 @contextlib.contextmanager
 def with_status(kubectl: Kubectl) -> Iterator[None]:
-    """Have Trainer keep what trainings post as `status.trainerStatus`, which Trainer 2.3 does not by default; then back."""
+    """Have Trainer keep what trainings post as `status.trainerStatus`, which 2.3 does not by default; then back."""
     found = kubectl.get("configmap", _CONFIG, _TRAINER[1])
     assert found is not None, f"there is no ConfigMap {_CONFIG}"
     before = str(found["data"][_KEY])
