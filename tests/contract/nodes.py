@@ -36,14 +36,11 @@ class Nodes:
         self._python = python
         self._folder = folder
         self._started = []
-        # What the .pth file of the images does; a folder of PYTHONPATH may hold no .pth.
-        (folder / "site").mkdir()
-        (folder / "site" / "sitecustomize.py").write_text("import muster_guard.start\n")
 
     def run(self, *command, count=1, seconds=300, guarded=True, modules=(), **environment):
         """Run a command on all of them at once and wait for the last; each has its own /tmp and working folder."""
         port, begun = _free_port(), time.monotonic()
-        paths = [*modules, *((self._folder / "site", GUARD) if guarded else ())]
+        paths = [*modules, *((GUARD,) if guarded else ())]
         folders = [self._folder / f"node-{len(self._started) + number}" for number in range(count)]
         for number, folder in enumerate(folders):
             folder.mkdir()

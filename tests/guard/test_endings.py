@@ -107,5 +107,5 @@ def test_a_process_that_never_trains_imports_nothing_but_the_watch(run):
     alone = set(run(loaded, PYTHONPATH="").stdout.split())
 
     assert set(run(loaded).stdout.split()) - alone == {
-        "muster_guard", "muster_guard.start", "muster_guard.watches", "sitecustomize",
+        "atexit", "muster_guard", "muster_guard.start", "muster_guard.watches", "sitecustomize",
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["EXIT_CODE", "before", "clear", "fail", "pass_on", "say", "terminate"]
+__all__ = ["EXIT_CODE", "at_end", "before", "clear", "fail", "pass_on", "say", "terminate"]
 
 EXIT_CODE = 78  # EX_CONFIG of sysexits.h; Python, torchrun and signals never end a process with it
 before: list[Callable[[], object]] = []
@@ -19,7 +20,7 @@ _LIMIT = 4096  # the kubelet reads no more of a termination message
 
 def say(text: str) -> None:
     """Print a line to the log in one write, because several ranks print at once."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # there may be no stderr
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
@@ -58,8 +59,18 @@ def fail(text: str, report: str = "") -> NoReturn:
         with contextlib.suppress(OSError):
             path.touch()
             break
-    sys.stdout.flush()
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.stdout.flush()
     os._exit(EXIT_CODE)
+
+
+def at_end(call: Callable[[], object]) -> None:
+    """Call something when this process ends, the last first; a child of `multiprocessing` ends without `atexit`."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        sys.modules["multiprocessing.util"].Finalize(None, call, exitpriority=0)
+    else:
+        atexit.register(call)
 
 
 def clear() -> None:

@@ -6,7 +6,6 @@ on. What could not be observed is left out.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import os
@@ -182,7 +181,7 @@ class _Measure:
         return [
             word
             for word, holds in (
-                ("size-differs", asked is not None and asked.sure and not asked.holds(self.size)),
+                ("size-differs", (asked is not None and asked.sure and not asked.holds(self.size)) or self.is_apart),
                 ("device-shared", self.judgement.together),
                 ("gradients-not-shared", self.judgement.apart),
                 ("devices-idle", self._pods("idle")),
@@ -190,6 +189,11 @@ class _Measure:
             )
             if holds
         ]
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the ranks that met are on fewer nodes than were asked for."""
+        return self.judgement.nodes is not None and self.judgement.nodes < sizes.nodes()
 
     def numbers(self) -> dict[str, Any]:
         """Return what is known as members of the report."""
@@ -278,6 +282,11 @@ class _Measure:
 def _sentence(word: str, measure: _Measure) -> str | None:
     """Return a verdict for people; None for one that is said elsewhere, or not by this rank."""
     judgement = measure.judgement
+    if word == "size-differs" and measure.is_apart:
+        return (
+            f"muster: this training has ranks on {judgement.nodes} of {sizes.nodes()} nodes, so each group of nodes trains by"
+            " itself. Launch it with torchrun, or let Muster do so, and have all nodes meet at one address."
+        )
     if word == "device-shared":
         return (
             f"muster: {_ranks(judgement.together)} train on one device. Give each rank a device of its own: call"
@@ -307,7 +316,7 @@ def _ranks(numbers: list[int]) -> str:
 _current: _Measure | None = None
 _told = False
 _state: list[Any] = []
-_registered: list[Any] = []
+_registered: list[bool] = []
 
 
 def before(optimizer: Any) -> None:
@@ -317,7 +326,8 @@ def before(optimizer: Any) -> None:
         if _current is None:
             _current = _Measure()
             if not _registered:  # after the report was, so that it runs before it
-                _registered.append(atexit.register(_end))
+                _registered.append(True)
+                endings.at_end(_end)
         _current.before(optimizer)
     except Exception as error:  # noqa: BLE001  # the guard harms nothing
         _tell(error)
@@ -385,6 +395,9 @@ def _end() -> None:
     with contextlib.suppress(Exception):
         if _current is not None:
             _current.end(at_once=hasattr(sys, "last_type"))
+        posts = sys.modules.get("muster_guard.posts")
+        if posts is not None:
+            posts.finish()
 
 
 for _name in _MEMBERS:

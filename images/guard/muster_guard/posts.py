@@ -12,7 +12,6 @@ transformers/integrations/integration_utils.py, `KubeflowCallback`.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import http.client
 import itertools
@@ -29,7 +28,7 @@ from urllib.parse import urlsplit
 
 from muster_guard import calls, endings, measured, sizes, trainings
 
-__all__ = ["Poster", "changed", "watch"]
+__all__ = ["Poster", "changed", "finish", "watch"]
 
 _SERVER, _AUTHORITY, _TOKEN = (f"KUBEFLOW_TRAINER_SERVER_{name}" for name in ("URL", "CA_CERT", "TOKEN"))
 _METRICS = 256  # Trainer keeps no more
@@ -49,7 +48,7 @@ class Poster:
 
     def __init__(self, metrics: Callable[[], dict[str, str]], delays: tuple[float, ...] = _DELAYS) -> None:
         self._metrics, self._delays = metrics, delays
-        self._process = os.getpid()
+        self._process: int | None = None
         self._theirs: dict[str, Any] | None = None
         self._sent: dict[str, str] = {}
         self._asked = self._done = 0
@@ -60,9 +59,10 @@ class Poster:
 
     def changed(self) -> None:
         """Have the metrics posted soon, by the callback where there is one."""
-        if os.getpid() != self._process:
-            return  # a fork
+        if self._process not in (None, os.getpid()):
+            return  # a fork of the training
         if self._thread is None:
+            self._process = os.getpid()
             self._thread = threading.Thread(target=calls.harmless(self._run), name="muster-posts", daemon=True)
             self._thread.start()
         if self._theirs is None:
@@ -70,7 +70,8 @@ class Poster:
 
     def finish(self) -> None:
         """Post what is new before the process ends; wait for it, but not long."""
-        if os.getpid() != self._process or not self._metrics() or self._metrics() == self._sent:
+        own = self._metrics()
+        if self._process not in (None, os.getpid()) or not own or own == self._sent:
             return
         self.changed()
         self._ask()
@@ -115,14 +116,15 @@ class Poster:
             try:
                 status, answer = _post(_status(own, self._theirs))
             except (OSError, ValueError, http.client.HTTPException) as error:
-                status, answer = 0, repr(error)
+                status, answer = 0, f"{type(error).__name__}: {error}"
             if status == http.HTTPStatus.OK:
                 self._sent, self._told = own, False
                 return
             if delay is None or not (status in _TEMPORARY or status // 100 in (0, 5)):
                 break
-            if self._closing.wait(delay * (1 - self._chance.random() / 2)):
-                break
+            pause = delay * (1 - self._chance.random() / 2)
+            if self._closing.wait(pause):
+                time.sleep(min(pause, _LAST / 4))
         if not self._told:
             self._told = True
             endings.say(
@@ -171,20 +173,19 @@ def _post(status: dict[str, Any]) -> tuple[int, str]:
 
 
 def _known() -> dict[str, str]:
-    """Return what rank 0 has to post: what was measured, or the size with which the training did not begin."""
+    """Return what rank 0 has to post: what is measured or, before the first step, the size."""
     size, rank = (trainings.current.size, trainings.current.rank) if trainings.current else trainings.place()
+    asked = sizes.expected()
     if rank != 0:
         return {}
-    asked = sizes.expected()
-    if trainings.current or asked is None or asked.holds(size):
-        return measured.metrics()
-    found = {"world-size": size, "expected-world-size": asked, "verdict": "size-differs"}
-    return {f"muster.dev/{name}": str(value) for name, value in found.items()}
+    verdict = "size-differs" if asked and asked.sure and not asked.holds(size) else None
+    found = {"world-size": size, "expected-world-size": asked, "verdict": verdict}
+    return measured.metrics() or {
+        f"muster.dev/{name}": str(value) for name, value in found.items() if value is not None
+    }
 
 
 _poster = Poster(_known)
-endings.before.append(_poster.finish)
-atexit.register(calls.harmless(_poster.finish))
 
 
 @calls.harmless
@@ -192,6 +193,16 @@ def changed() -> None:
     """Have the metrics of this process posted soon, if it is rank 0; does not wait."""
     if _known():
         _poster.changed()
+
+
+@calls.harmless
+def finish() -> None:
+    """Post what is new before this process ends."""
+    _poster.finish()
+
+
+endings.before.append(finish)
+trainings.begun.append(changed)
 
 
 def watch(module: Any) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Expected", "expected"]
+__all__ = ["Expected", "expected", "nodes"]
 
 _MUSTER = "MUSTER_EXPECTED_WORLD_SIZE"
 _DIGITS = 10
@@ -66,6 +66,11 @@ def expected(environment: Mapping[str, str] = os.environ) -> Expected | None:
     if high > 1 or each == 0:  # 0 for auto, gpu and cpu: only torchrun knows the number
         return Expected(low, None, 1, source)
     return Expected(each, each, 1, source, sure=False)
+
+
+def nodes(environment: Mapping[str, str] = os.environ) -> int:
+    """Return how many nodes a training has at least, by Trainer; 1 where it says none."""
+    return (_range(environment.get(_NODES, "")) or (1, 1))[0]
 
 
 def _count(text: str) -> int:

@@ -19,6 +19,11 @@ MODE = os.environ.get("MUSTER_GUARD", "enforce")
 _STATUS_SERVER = "KUBEFLOW_TRAINER_SERVER_URL"
 
 
+def _posts() -> None:
+    if _STATUS_SERVER in os.environ:
+        from muster_guard import posts  # noqa: F401, PLC0415  # only in a TrainJob whose Trainer takes metrics
+
+
 def _groups(module: object) -> None:
     from muster_guard import groups  # noqa: PLC0415  # only where torch is imported anyway
 
@@ -29,8 +34,7 @@ def _optimizers(module: object) -> None:
     from muster_guard import steps  # noqa: PLC0415  # as above
 
     steps.watch(module)
-    if _STATUS_SERVER in os.environ:
-        from muster_guard import posts  # noqa: F401, PLC0415  # as above; `measured` tells it what is new
+    _posts()
 
 
 def _torch_saves(module: object) -> None:
@@ -61,6 +65,7 @@ def _jax(module: object) -> None:
     from muster_guard import processes  # noqa: PLC0415  # only where JAX is imported anyway
 
     processes.watch(module)
+    _posts()
 
 
 def _optax(module: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import sys
@@ -12,7 +11,7 @@ from typing import Any, NoReturn
 
 from muster_guard import calls, endings, sizes, start
 
-__all__ = ["SCHEMA", "Training", "added", "begin", "compare", "current", "fail", "is_report", "place"]
+__all__ = ["SCHEMA", "Training", "added", "begin", "begun", "compare", "current", "fail", "is_report", "place"]
 
 SCHEMA = "muster.dev/training/v1"
 
@@ -67,6 +66,8 @@ class Training:
             endings.terminate(line)
 
 
+begun: list[Callable[[], object]] = []
+"""What others call when the training begins."""
 current: Training | None = None
 """The training of this process, from its first step on."""
 
@@ -78,7 +79,9 @@ def begin(size: int, rank: int) -> None:
     global current  # noqa: PLW0603  # a process has one training, as it has one default process group
     compare(size)
     current = Training(size, rank)
-    atexit.register(calls.harmless(current.end))
+    endings.at_end(calls.harmless(current.end))
+    for call in begun:
+        call()
 
 
 def place() -> tuple[int, int]:
