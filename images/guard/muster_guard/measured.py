@@ -284,8 +284,8 @@ def _sentence(word: str, measure: _Measure) -> str | None:
     judgement = measure.judgement
     if word == "size-differs" and measure.is_apart:
         return (
-            f"muster: this training has ranks on {judgement.nodes} of {sizes.nodes()} nodes, so each group of nodes trains by"
-            " itself. Launch it with torchrun, or let Muster do so, and have all nodes meet at one address."
+            f"muster: this training has ranks on {judgement.nodes} of {sizes.nodes()} nodes, so each group trains"
+            " by itself. Launch it with torchrun, or let Muster do so, and have all nodes meet at one address."
         )
     if word == "device-shared":
         return (
