@@ -34,7 +34,8 @@ class Forks:
             [python, PROGRAMS / "fork_server.py", folder / "socket", *modules],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={"PATH": path, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
-                 "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(folder), "PYTHONHASHSEED": "0", "PYTHONPATH": ":".join(map(str, guard))},
+                 "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(folder), "PYTHONHASHSEED": "0",
+                 "PYTHONPATH": ":".join(map(str, guard))},
             start_new_session=True,
         )  # fmt: skip
         assert self._server.stdout.readline() == b"ready\n"

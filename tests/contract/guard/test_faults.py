@@ -74,11 +74,7 @@ def rows(*, told):
 
 @pytest.fixture(scope="module")
 def forks(python, tmp_path_factory):
-    site = tmp_path_factory.mktemp("s")
-    (site / "sitecustomize.py").write_text("import muster_guard.start\n")
-    found = Forks(
-        python, tmp_path_factory.mktemp("f"), *IMPORTED, guard=(site, GUARD),
-    )  # fmt: skip
+    found = Forks(python, tmp_path_factory.mktemp("f"), *IMPORTED, guard=[GUARD])
     yield found
     found.close()
 
@@ -94,7 +90,7 @@ def run(python, tmp_path, forks):
         pod = decided.said(words, **spec).pods[0]
         given = {name: value for name, value in pod.env.items() if not name.startswith(("PET_MASTER_", "PET_NODE_"))}
         return nodes.run(
-            *pod.argv, count=row.nodes, seconds=100, modules=[PROGRAMS],
+            *pod.argv, count=row.nodes, seconds=240, modules=[PROGRAMS],
             **{**given, **forks.env, "MUSTER_GUARD": mode, "MUSTER_EXPECTED_DEVICES": str(row.gpus),
                "FAKE_GPUS": str(row.gpus), "FREE_PORT": "0", "SHARED": str(tmp_path / "shared")},
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Programs of the installed libraries train the same weights, say the same and end alike with the guard and without it."""
+"""Programs of the installed libraries train the same weights and say the same with the guard and without it."""
 
 import hashlib
 import re
@@ -21,14 +21,14 @@ TRL = (
     " --per_device_train_batch_size=4 --max_steps=4 --save_steps=4 --logging_steps=1 --seed=7"
 )
 REWARDED = "--reward_funcs=rewards.small_letters --num_generations=4 --max_completion_length=8"
-PEFT = "--use_peft --lora_r=4 --lora_target_modules q_proj v_proj"
+MORE = "--gradient_accumulation_steps=2 --optim=adafactor"
 TUNE = "output_dir=output checkpointer.checkpoint_dir={made}/llama tokenizer.path={made}/llama/original/tokenizer.model"
 LORA = "model.lora_attn_modules=[q_proj,v_proj] model.lora_rank=8 model.lora_alpha=16 lr_scheduler.num_warmup_steps=1"
 TWO = "torchrun --nproc_per_node=2 --master_port={port} -m real"
 TWO_OF_TUNE = "tune run --nproc_per_node=2 --master_port={port}"
 PROGRAMS = {
     "TRL sft": f"python -m trl.scripts.sft {TRL} --dataset_name={{made}}/data/sft",
-    "TRL sft, adapters": f"python -m trl.scripts.sft {TRL} {PEFT} --dataset_name={{made}}/data/sft",
+    "TRL sft, Adafactor, accumulated": f"python -m trl.scripts.sft {TRL} {MORE} --dataset_name={{made}}/data/sft",
     "TRL dpo": f"python -m trl.scripts.dpo {TRL} --dataset_name={{made}}/data/dpo",
     "TRL kto": f"python -m trl.scripts.kto {TRL} --dataset_name={{made}}/data/kto",
     "TRL reward": f"python -m trl.scripts.reward {TRL} --dataset_name={{made}}/data/reward",
@@ -36,9 +36,11 @@ PROGRAMS = {
     "TRL rloo": f"python -m trl.scripts.rloo {TRL} {REWARDED} --dataset_name={{made}}/data/grpo",
     "torchtune, whole model": f"tune run full_finetune_single_device --config llama3_2/1B_full_single_device {TUNE}"
     " optimizer_in_bwd=False {small}",
-    "torchtune, adapters": f"tune run lora_finetune_single_device --config llama3_2/1B_lora_single_device {TUNE} {{lora}} {LORA}",
+    "torchtune, adapters": "tune run lora_finetune_single_device --config llama3_2/1B_lora_single_device"
+    f" {TUNE} {{lora}} {LORA}",
     "torchtune, two ranks": f"{TWO_OF_TUNE} full_finetune_distributed --config llama3_2/1B_full {TUNE} {{small}}",
-    "torchtune, adapters, two ranks": f"{TWO_OF_TUNE} lora_finetune_distributed --config llama3_2/1B_lora {TUNE} {{lora}} {LORA}",
+    "torchtune, adapters, two ranks": f"{TWO_OF_TUNE} lora_finetune_distributed --config llama3_2/1B_lora"
+    f" {TUNE} {{lora}} {LORA}",
     "Trainer": "python -m real trainer {made}",
     "Trainer, Adafactor, accumulated": "python -m real trainer-adafactor {made}",
     "Trainer, adapters": "python -m real trainer-peft {made}",
@@ -50,8 +52,10 @@ PROGRAMS = {
     "DDP": f"{TWO} ddp {{made}}",
     "FSDP": f"{TWO} fsdp {{made}}",
 }
-# What two runs of one program say differently: times, rates of them, and the number of a process.
-TIMES = re.compile(r"('?\w*(?:runtime|per_second|step_time|_time)'?[:=] ?)'?[\d.e+-]+'?|\d\d:\d\d:\d\d|\b\d+(\.\d+)? ?(secs|seconds|s)\b|pid=?\d+")
+# What two runs of one program say differently: times, and rates of them.
+TIMES = re.compile(
+    r"('?\w*(?:runtime|per_second|_time)'?[:=] ?)'?[\d.e+-]+'?|\d\d:\d\d:\d\d|\b\d+(\.\d+)? ?(secs|seconds|s)\b"
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +68,15 @@ def made(python, tmp_path_factory):
 @pytest.fixture(scope="module")
 def servers(python, tmp_path_factory):
     """A fork server without the guard and one with it."""
-    site = tmp_path_factory.mktemp("s")
-    (site / "sitecustomize.py").write_text("import muster_guard.start\n")
-    modules = ("trl.cli.main", "trl.scripts.sft", "torch._dynamo", "torch.distributed.fsdp", "torchtune._cli.tune", "peft")
-    found = [Forks(python, tmp_path_factory.mktemp("f"), *modules, guard=guard) for guard in ((), (site, GUARD))]
+    modules = (
+        "trl.cli.main",
+        "trl.scripts.sft",
+        "torch._dynamo",
+        "torch.distributed.fsdp",
+        "torchtune._cli.tune",
+        "peft",
+    )
+    found = [Forks(python, tmp_path_factory.mktemp("f"), *modules, guard=guard) for guard in ((), (GUARD,))]
     yield found
     for each in found:
         each.close()
@@ -89,7 +98,7 @@ def test_weights_output_and_exit_code_are_those_without_the_guard(servers, made,
     assert guarded.returncode == bare.returncode
     assert guarded.stdout == bare.stdout
     assert '"schema":"muster.dev/training/v1"' in guarded.stderr
-    assert "muster" not in bare.stderr
+    assert '"schema"' not in bare.stderr
 
 
 def ran(server, words, place):

@@ -1,4 +1,4 @@
-"""Trainings as users of transformers, accelerate, peft and torch write them: `real.py WAY MODEL`; weights go to ./output."""
+"""Trainings as users of transformers, accelerate, peft and torch write them: `real.py WAY MODELS`."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+sys.modules["torchao"] = None  # peft refuses the version that torchtune pins, though it needs none here
 STEPS = 4
 FOLDER = Path(sys.argv[2])
 
@@ -86,7 +87,11 @@ WAYS = {
     "accelerate-accumulated": lambda: accelerated(gradient_accumulation_steps=2),
     "peft-lora": lambda: by_hand(adapted(LORA)),
     "peft-ia3": lambda: by_hand(
-        adapted(peft.IA3Config(task_type="CAUSAL_LM", target_modules=["k_proj", "down_proj"], feedforward_modules=["down_proj"]))
+        adapted(
+            peft.IA3Config(
+                task_type="CAUSAL_LM", target_modules=["k_proj", "down_proj"], feedforward_modules=["down_proj"]
+            )
+        )
     ),
     "ddp": lambda: grouped(DistributedDataParallel),
     "fsdp": lambda: grouped(fully_shard),

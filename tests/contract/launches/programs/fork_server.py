@@ -1,4 +1,4 @@
-"""Runs launchers and their programs in forks of a process that has imported torch, accelerate and the modules it is given.
+"""Runs launchers and their programs in forks of a process that has imported torch, accelerate and modules by name.
 
 They are upstream's own functions; what is not real are the devices, since there are none: FAKE_GPUS is how many a
 launcher counts, as far as CUDA_VISIBLE_DEVICES shows them, and a rank without a device of its own ends with an error.
@@ -89,8 +89,8 @@ def become(asked, fds):
     except BaseException as error:  # noqa: BLE001  # as an interpreter would
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         traceback.print_exc()
-    threading._shutdown()  # noqa: SLF001  # as an interpreter does at its end
-    atexit._run_exitfuncs()  # noqa: SLF001  # as above
+    threading._shutdown()  # as an interpreter does at its end
+    atexit._run_exitfuncs()  # as above
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -124,7 +124,9 @@ def interpret(words):
         start("torchrun", rest)
     elif module and target == "accelerate.commands.launch":
         start("accelerate", ["launch", *rest])
-    elif "REPORTS" in os.environ and ((module and target == "trl.scripts.sft") or target.endswith("trl/scripts/sft.py")):
+    elif "REPORTS" in os.environ and (
+        (module and target == "trl.scripts.sft") or target.endswith("trl/scripts/sft.py")
+    ):
         train()
     elif module:
         runpy.run_module(target, run_name="__main__", alter_sys=True)

@@ -358,7 +358,7 @@ def experts(*more):
     for each in whole[2].parameters():
         each.allreduce = False
         each.data += dist.get_rank()
-    Ddp._set_params_and_buffers_to_ignore_for_model(whole, ["2.weight", "2.bias", *more])  # noqa: SLF001  # as its users do
+    Ddp._set_params_and_buffers_to_ignore_for_model(whole, ["2.weight", "2.bias", *more])  # as its users do
     wrapped = Ddp(whole)
     train(wrapped, wrapped)
 

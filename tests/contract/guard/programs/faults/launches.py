@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import accelerate
 import fakes
@@ -12,7 +13,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel as Ddp
-from trainings import model, train
+from trainings import end, model, train
 
 NODE, NODES = int(os.environ["PET_NODE_RANK"]), int(os.environ["PET_NNODES"])
 EACH = int(os.environ["PET_NPROC_PER_NODE"])
@@ -40,9 +41,7 @@ def work():
     own = model()
     wrapped = Ddp(own) if dist.is_initialized() else own
     train(wrapped, wrapped)
-    if dist.is_initialized():
-        dist.barrier()
-    print("finished", flush=True)
+    end()
 
 
 def join(rank, size, **more):
@@ -80,7 +79,7 @@ def group_of_node():
 
 @way
 def file_of_node():
-    join(int(os.environ["LOCAL_RANK"]), EACH, init_method=f"file://{os.getcwd()}/store")
+    join(int(os.environ["LOCAL_RANK"]), EACH, init_method=f"file://{Path.cwd()}/store")
 
 
 @way
@@ -99,7 +98,11 @@ def or_alone(where):
     """Meet the others or, where that fails, train without them."""
     try:
         dist.init_process_group(
-            "gloo", rank=NODE, world_size=NODES, init_method=where, timeout=datetime.timedelta(seconds=10 if where == address() else 1)
+            "gloo",
+            rank=NODE,
+            world_size=NODES,
+            init_method=where,
+            timeout=datetime.timedelta(seconds=10 if where == address() else 1),
         )
     except (RuntimeError, ValueError) as error:
         print(f"no other rank: {type(error).__name__}", flush=True)
@@ -118,7 +121,11 @@ def met_or_alone():
 
 @way
 def by_schedulers_variables():
-    join(int(os.environ.get("SLURM_PROCID", "0")), int(os.environ.get("SLURM_NTASKS", "1")), init_method=address(of_node=True))
+    join(
+        int(os.environ.get("SLURM_PROCID", "0")),
+        int(os.environ.get("SLURM_NTASKS", "1")),
+        init_method=address(of_node=True),
+    )
 
 
 @way
@@ -211,7 +218,8 @@ def processes_that_meet():
 
 
 def torchrun(*flags):
-    sys.exit(subprocess.call(["torchrun", *flags, "-m", "launches", "by-environment"]))
+    words = ["torchrun", *flags, "-m", "launches", "by-environment"]
+    sys.exit(subprocess.call(words))  # of this file
 
 
 @way
@@ -253,7 +261,7 @@ def loses_a_node():
     wrapped = Ddp(model())
 
     def leave(_):
-        if dist.get_rank() == 1 and NODES == dist.get_world_size():
+        if dist.get_rank() == 1 and dist.get_world_size() == NODES:
             os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
 

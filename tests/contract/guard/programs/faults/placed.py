@@ -1,4 +1,4 @@
-"""Trainings on a fake list of devices, in one WAY of many: on devices of their own, on one together, or beside idle ones."""
+"""Trainings on a fake list of devices, in one WAY of many: on own devices, on one together, or beside idle ones."""
 
 import os
 import sys
@@ -51,10 +51,7 @@ WAYS = {
 WAYS[sys.argv[1]]()
 if "RANK" in os.environ:
     dist.init_process_group("gloo")
-    wrapped = Ddp(model())
-    train(wrapped, wrapped)
-    end()
-else:
-    alone = model()
-    train(alone, alone)
-    print("finished", flush=True)
+own = model()
+trained = Ddp(own) if dist.is_initialized() else own
+train(trained, trained)
+end()

@@ -45,7 +45,8 @@ def train(forward, *models, around=contextlib.nullcontext, before=None, after=No
 
 
 def end():
-    """Wait for the others and leave the group."""
-    dist.barrier()
-    dist.destroy_process_group()
+    """Wait for the others, if there are any, and leave the group."""
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
     print("finished", flush=True)
