@@ -14,6 +14,7 @@ import pytest
 from e2e.cluster.places import REPOSITORY
 from muster.strategies.launches import guard_additions
 from tests.injection import guarded
+from tests.support import jobs
 
 PROGRAM = REPOSITORY / "images" / "webhook" / "copy_guard.py"
 DOCKERFILE = (REPOSITORY / "images" / "webhook" / "Dockerfile").read_text()
@@ -78,6 +79,34 @@ def test_a_folder_that_cannot_be_written_is_told_with_a_way_out(source, tmp_path
     assert done.returncode == 1
     assert str(tmp_path / "file") in done.stderr
     assert "muster.dev/guard: off" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the Dockerfile brings its compiler; here there is none")
+def test_a_program_gets_the_guard_and_keeps_the_search_path_of_its_image(tmp_path):
+    """The commands of the Dockerfile and of the init containers, one after the other, in folders of the test."""
+    image, target = tmp_path / "image", tmp_path / "guard"
+    shutil.copytree(REPOSITORY / "images" / "guard", image, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True)
+    shutil.copy(PROGRAM, image)
+    target.mkdir()
+    (build,) = re.findall(r"^RUN (gcc .+\n.+)$", DOCKERFILE, re.MULTILINE)
+    subprocess.run(build.replace("/opt/muster-guard", str(image)), shell=True, check=True, timeout=60)  # noqa: S602
+    assert run(image, target).returncode == 0
+    jobset, cluster = guarded.cluster_of(guarded.UNREAD)
+    pod = guarded.pod_of(guarded.decide(jobset, cluster).document)
+
+    def here(text):
+        return text.replace(guard_additions.MOUNTED_AT, str(target))
+
+    note = [here(word) for word in guarded.named(pod["initContainers"], "muster-guard-env")["command"]]
+    subprocess.run(note, env={"PYTHONPATH": "/app:/lib/x"}, check=True, timeout=60)
+    env = {name: here(value) for name, value in jobs.env_of(pod["containers"][0]).items() if value}
+    loaded = (
+        "import sys, muster_guard; print(muster_guard.__file__, *sys.path[1:4], 'muster_guard.start' in sys.modules)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", loaded], env=env, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert told.stdout.split() == [f"{target}/muster_guard/__init__.py", str(target), "/app", "/lib/x", "True"]
 
 
 def test_the_image_has_what_the_pods_are_given_commands_for():
