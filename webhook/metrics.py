@@ -6,6 +6,7 @@ than the service (Kyverno #8401: 1.2 million series of one histogram). The audit
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -68,8 +69,8 @@ class Metrics:
         )
         self._trainings = Counter(
             "muster_trainings",
-            "Trainings by whether they had the world size that was asked for",
-            ("outcome",),
+            "Trainings by whether they train as was asked for, and by what Muster foretold of them",
+            ("outcome", "predicted"),
             registry=self.registry,
         )
         self._closed = Counter(
@@ -87,10 +88,11 @@ class Metrics:
             (self._reloads, ("taken", "refused")),
             (self._audit, ("anchor", "concealed", "dropped", "event", "report", "sink")),
             (self._closed, ("crowded", "slow")),
-            (self._trainings, ("as-asked", "not-as-asked", "nothing-asked")),
         ):
             for value in values:
                 counter.labels(value)
+        for outcome, predicted in itertools.product(("as-asked", "not-as-asked", "nothing-asked"), ("right", "open")):
+            self._trainings.labels(outcome, predicted)
         self._observers: dict[tuple[str, ...], Callable[[float], None]] = {}
 
     def observe(self, labels: tuple[str, str, str, str, str], seconds: float) -> None:
@@ -144,9 +146,14 @@ class Metrics:
         """Count a write of the controllers: `ok`, `conflict`, `failed`."""
         self._writes.labels(verb, resource, outcome).inc()
 
-    def trained(self, outcome: str) -> None:
-        """Count a training whose report was kept: `as-asked`, `not-as-asked`, `nothing-asked`."""
-        self._trainings.labels(outcome).inc()
+    def trained(self, outcome: str, predicted: str) -> None:
+        """Count a training whose report was kept.
+
+        Args:
+            outcome: `as-asked`, `not-as-asked`, `nothing-asked`.
+            predicted: `right` or `open`, what Muster foretold.
+        """
+        self._trainings.labels(outcome, predicted).inc()
 
     def connection_closed(self, reason: str) -> None:
         """Count a connection that was closed: `crowded` for another one, or because it was `slow`."""

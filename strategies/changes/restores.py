@@ -34,7 +34,7 @@ from muster.strategies.changes.changes import Changes
 from muster.strategies.documents import names, paths
 from muster.strategies.documents.paths import ABSENT, Absent, Path
 
-__all__ = ["APPLIED_RULE", "MAX_TEXT", "MOST_FIELDS", "applied", "keep_memory", "remember", "restore"]
+__all__ = ["APPLIED_RULE", "MAX_TEXT", "MOST_FIELDS", "applied", "is_certain", "keep_memory", "remember", "restore"]
 
 MAX_TEXT = 256 * 1024
 """Characters of a memory: what Kubernetes allows all annotations of an object together (TotalAnnotationSizeLimitB in
@@ -45,6 +45,7 @@ APPLIED_RULE = "core/applied"
 """Rule of the one change that is Muster's own bookkeeping: its memory of the job."""
 
 _ABSENT_HASH = "-"
+_RIGHT = "right"
 _ANNOTATION = ("metadata", "annotations", names.APPLIED_ANNOTATION)
 _RULE = "core/restore"
 _CLAIMS = ("spec", "volumeClaimPolicies")
@@ -65,8 +66,14 @@ _FROZEN = frozenset(
 _MUTABLE = frozenset({"annotations", "labels", "nodeSelector", "tolerations", "schedulingGates"})
 
 
-def remember(changes: Changes, framework: str, version: str) -> None:
+def remember(changes: Changes, framework: str, version: str, *, certain: bool = False) -> None:
     """Annotate the object with the strategy, its version and the changed fields, if any changed.
+
+    Args:
+        changes: all changes of the object.
+        framework: of the strategy.
+        version: of the strategy.
+        certain: whether the object tells ranks and devices for certain, so that what is measured can be compared.
 
     Raises:
         ValueError: more fields changed than an update can restore, so the job could not be suspended.
@@ -84,6 +91,8 @@ def remember(changes: Changes, framework: str, version: str) -> None:
     if len(fields) > MOST_FIELDS:  # the first pass was not Muster's
         fields = {field: _hash(value) for field, value in units.items()}
     note = {"strategy": framework, "version": version, "fields": fields}
+    if certain:
+        note["predicted"] = _RIGHT
     if added := entries.added(changes, _kept(changes.original), _hash):
         note["kept"] = added
     text = _WRITTEN(note)  # in the order of recording: restored entries keep theirs
@@ -106,6 +115,14 @@ def applied(document: Mapping[str, Any]) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return note if isinstance(note, dict) and isinstance(note.get("fields"), dict) else {}
+
+
+def is_certain(annotations: Mapping[str, str]) -> bool:
+    """Whether Muster found, when the object was created, that it tells ranks and devices for certain.
+
+    An author can say so of an object in which Muster changes nothing, and nobody by an update.
+    """
+    return applied({"metadata": {"annotations": annotations}}).get("predicted") == _RIGHT
 
 
 def _kept(document: Mapping[str, Any]) -> dict[str, Any]:

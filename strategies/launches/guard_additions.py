@@ -27,7 +27,7 @@ from muster.strategies.jobs.containers import Kind
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import topologies, worlds
 
-__all__ = ["LEFT_ALONE", "MOUNTED_AT", "Guard", "Inject", "Mount", "enforce", "equip"]
+__all__ = ["LEFT_ALONE", "MOUNTED_AT", "Guard", "Inject", "Mount", "enforce", "equip", "is_certain"]
 
 Inject = Literal["never", "open", "always"]
 Mount = Literal["init", "image"]
@@ -77,7 +77,7 @@ def enforce(job: Job, changes: Changes, guard: Guard, namespace_label: str | Non
     if guard.inject == "never":
         return
     labels = list(_labels(job, namespace_label))
-    certain = job.kind == "JobSet" and guard.inject == "open" and _is_certain(job, changes)
+    certain = guard.inject == "open" and is_certain(job, changes)
     for value, where in labels if job.kind == "TrainJob" or job.owner is None else ():
         if value not in _LEVELS:
             message = "is not a level of the guard and was ignored; use report, enforce or off"
@@ -114,8 +114,10 @@ def _is_there(place: pods.Place) -> bool:
     return any(each.name == _NAME and each.mount_path == MOUNTED_AT for each in place.container.volume_mounts)
 
 
-def _is_certain(job: Job, changes: Changes) -> bool:
-    """Whether the documents tell for certain how many ranks meet, and that they use all devices of their pods."""
+def is_certain(job: Job, changes: Changes) -> bool:
+    """Whether a JobSet tells for certain how many ranks meet, and that they use all devices of their pods."""
+    if job.kind != "JobSet":
+        return False
     world, place = worlds.find_world(job), job.container
     if changes.findings or world is None or place is None or world.may_start_more or world.must_meet or world.doubt:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
@@ -12,6 +13,9 @@ from tests.controllers.documents import namespace
 from tests.support import waits
 
 REPORT = {"schema": "muster.dev/training/v1", "worldSize": 2, "expected": "2", "rank": 0, "steps": 8, "wallSeconds": 1}
+
+METRICS = {"loss": "1.5", "muster.dev/world-size": "2", "muster.dev/expected-world-size": "2"}
+RIGHT = {"muster.dev/applied": json.dumps({"strategy": "torch", "version": "1", "fields": {}, "predicted": "right"})}
 
 
 def said(**changes):
@@ -41,7 +45,7 @@ class Scene:
 
     def __init__(self):
         self.server = ApiServer()
-        self.outcomes = []
+        self.outcomes, self.predictions = [], []
         self.begun = []
         self.server.put(namespace())
         self.server.put(namespace("muster-system"))
@@ -51,13 +55,42 @@ class Scene:
         metadata = {"name": "job", "namespace": "team-a", "uid": uid, "annotations": {"theirs": "stays", **annotations}}
         self.server.put({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {}})
 
+    def own(self, uid="uid-trainjob", restarts=0, **annotations):
+        """Have a TrainJob own the JobSet."""
+        document = copy.deepcopy(self.server.get("JobSet", "job", "team-a"))
+        owner = {"kind": "TrainJob", "name": "job", "uid": uid, "controller": True}
+        document["metadata"] |= {"ownerReferences": [owner]}
+        document["metadata"]["annotations"] |= annotations
+        self.server.put({**document, "status": {"restarts": restarts}})
+
+    def post(self, at="2026-11-28T10:00:00Z", uid="uid-trainjob", **metrics):
+        """Have a pod of the TrainJob post metrics."""
+        found = METRICS | {f"muster.dev/{name.replace('_', '-')}": value for name, value in metrics.items()}
+        listed = [{"name": name, "value": value} for name, value in found.items()]
+        self.server.put(
+            {
+                "apiVersion": "trainer.kubeflow.org/v1alpha1",
+                "kind": "TrainJob",
+                "metadata": {"name": "job", "namespace": "team-a", "uid": uid},
+                "spec": {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 2}},
+                "status": {"trainerStatus": {"lastUpdatedTime": at, "metrics": listed}},
+            }
+        )
+
+    def events(self):
+        return self.server.all("Event")
+
     def start(self, **options):
         made = collecting.Collecting(
-            self.server.connection(), collecting.CollectingOptions(**options), self.outcomes.append
+            self.server.connection(), collecting.CollectingOptions(**options), self.told
         )
         made.start()
         self.begun.append(made)
         return made
+
+    def told(self, outcome, predicted):
+        self.outcomes.append(outcome)
+        self.predictions.append(predicted)
 
     async def stop(self):
         for each in self.begun:
@@ -226,4 +259,144 @@ async def test_more_reports_than_may_wait_are_told_and_not_kept(scene, monkeypat
     scene.server.put(pod("other-node-0-0-a", said(), job="other", uid="other"))
     await waits.until(lambda: "too many reports of trainings wait" in caplog.text)
     blocked = False
+    await waits.until(scene.kept)
+
+
+async def test_what_a_guard_posts_is_kept_while_the_training_runs(scene):
+    scene.own()
+    scene.start()
+    scene.server.put(pod("job-node-0-0-a"))
+    scene.post(nodes="2", gradients="shared", first_step_seconds="12.5")
+    await waits.until(scene.kept)
+    kept = scene.kept()
+    assert (kept["worldSize"], kept["expected"], kept["outcome"], kept["pod"]) == (2, "2", "as-asked", "")
+    assert kept["measured"] == {"nodes": 2, "gradients": "shared", "firstStepSeconds": 12.5}
+    await scene.settled()
+    assert scene.events() == []
+    assert scene.outcomes == ["as-asked"]  # the marker's: a training that runs may still become another
+
+
+async def test_a_training_that_posts_and_then_ends_is_counted_once_with_what_was_foretold(scene):
+    scene.own(**RIGHT)
+    scene.start()
+    scene.post()
+    await waits.until(scene.kept)
+    scene.server.put(pod("job-node-0-0-a", said()))
+    await waits.until(lambda: scene.kept()["pod"])
+    await scene.settled()
+    await waits.until(lambda: len(scene.outcomes) == 2)
+    assert scene.outcomes == ["as-asked", "as-asked"]
+    assert scene.predictions == ["right", "open"]  # the marker's JobSet has no memory
+    assert scene.kept()["predicted"] == "right"
+
+
+async def test_a_measured_fault_is_told_once_in_an_attempt_by_an_event_on_the_trainjob(scene):
+    scene.own(**RIGHT)
+    scene.start()
+    scene.post()
+    await waits.until(scene.kept)
+    scene.post("2026-11-28T10:00:05Z", verdict="gradients-not-shared", gradients="not-shared")
+    await waits.until(lambda: scene.outcomes)
+    scene.post("2026-11-28T10:00:09Z", verdict="device-shared")
+    scene.server.put(pod("job-node-0-0-a", said(verdict="gradients-not-shared")))
+    await waits.until(lambda: scene.kept()["pod"])
+    await scene.settled()
+    (event,) = scene.events()
+    about = event["involvedObject"]
+    assert (about["kind"], about["name"], about["uid"]) == ("TrainJob", "job", "uid-trainjob")
+    assert (event["type"], event["reason"]) == ("Warning", collecting.REASON)
+    assert event["message"].startswith("the training has 2 ranks, which train apart: ")
+    assert (scene.outcomes[0], scene.predictions[0]) == ("not-as-asked", "right")
+
+
+async def test_a_jobset_without_a_trainjob_has_the_event_itself(scene):
+    scene.start()
+    scene.server.put(pod("job-node-0-0-a", "muster: this training has 1 rank, but 2 were asked for (X=2). Launch it."))
+    await waits.until(scene.events)
+    (event,) = scene.events()
+    assert (event["involvedObject"]["kind"], event["involvedObject"]["uid"]) == ("JobSet", "uid-job")
+    asked = "the training has 1 rank, but 2 were asked for; launch it with torchrun, or let Muster do so."
+    assert event["message"] == asked
+
+
+async def test_each_attempt_has_an_event_of_its_own(scene):
+    wrong = "muster: this training has 1 rank, but 2 were asked for (X=2). Launch it."
+    scene.start()
+    scene.server.put(pod("job-node-0-0-a", wrong))
+    await waits.until(lambda: scene.outcomes)
+    scene.server.put(pod("job-node-0-0-b", wrong, attempt="1"))
+    await waits.until(lambda: len(scene.events()) == 2)
+
+
+async def test_the_next_leader_writes_no_second_event_where_the_first_could_not_annotate(scene):
+    def refuse(method, plural):
+        if (method, plural) == ("PATCH", "jobsets"):
+            raise RefusedError(500, "not now")
+
+    scene.server.faults = refuse
+    scene.server.put(pod("job-node-0-0-a", said(verdict="devices-idle")))
+    first = scene.start()
+    await waits.until(scene.events)
+    await first.stop()
+    scene.server.faults = lambda *_: None
+    scene.start()
+    await waits.until(lambda: scene.outcomes)
+    assert len(scene.events()) == 1
+
+
+async def test_without_the_right_to_write_events_the_report_is_kept_all_the_same(scene, caplog):
+    def refuse(_method, plural):
+        if plural == "events":
+            raise RefusedError(403, "events is forbidden")
+
+    scene.server.faults = refuse
+    scene.server.put(pod("job-node-0-0-a", said(worldSize=1, verdict="size-differs")))
+    scene.start()
+    await waits.until(lambda: scene.outcomes)
+    assert scene.kept()["verdict"] == "size-differs"
+    assert "event on a training not written" in caplog.text
+
+
+async def test_a_trainjob_that_does_not_own_the_jobset_of_its_name_speaks_for_nobody(scene):
+    scene.own(uid="of-another")
+    scene.post(verdict="device-shared")
+    scene.start()
+    await scene.settled()
+    assert scene.kept() is None
+    assert scene.events() == []
+
+
+async def test_a_status_from_before_a_restart_is_not_about_the_new_attempt(scene):
+    scene.own()
+    first = scene.start()
+    scene.server.put(pod("job-node-0-0-a", said()))
+    await waits.until(scene.kept)
+    await first.stop()
+    scene.own(restarts=1)
+    scene.post("2026-11-28T10:00:00Z", verdict="device-shared")  # long before what is kept was heard
+    scene.start()
+    await scene.settled()
+    assert (scene.kept()["attempt"], scene.events()) == (0, [])
+    scene.post("2999-01-01T00:00:00Z")
+    await waits.until(lambda: scene.kept()["attempt"] == 1)
+
+
+async def test_what_both_sources_say_at_once_is_judged_together(scene):
+    scene.own()
+    scene.post()
+    scene.server.put(pod("job-node-0-0-a", said(verdict="devices-idle")))
+    scene.start()
+    await scene.settled()
+    await waits.until(lambda: scene.kept() and scene.kept()["pod"])
+    assert scene.kept()["verdict"] == "devices-idle"
+
+
+async def test_a_cluster_without_trainer_keeps_what_pods_report(scene):
+    def absent(_method, plural):
+        if plural == "trainjobs":
+            raise RefusedError(404, "the server could not find the requested resource")
+
+    scene.server.faults = absent
+    scene.server.put(pod("job-node-0-0-a", said()))
+    scene.start()
     await waits.until(scene.kept)

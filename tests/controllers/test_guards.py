@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.webhook.controllers import guards
-from muster.webhook.controllers.guards import Expected, Guarded
+from muster.webhook.controllers.guards import Expected, Guarded, Measured
 from muster_guard import endings
 from muster_guard import trainings as guard
 
@@ -52,7 +55,7 @@ def test_the_failure_that_the_guard_writes_is_read(monkeypatch, environment, siz
     monkeypatch.setattr(guard, "_compared", set())
     guard.compare(size)
     found = guards.read(pod(*texts))
-    assert found == Guarded(size, expected)
+    assert found == Guarded(size, expected, verdict="size-differs")
     assert found.is_right is False
 
 
@@ -226,3 +229,109 @@ ODD = st.builds(json.dumps, st.dictionaries(st.sampled_from([*REPORT]), st.none(
 def test_no_text_fails_or_comes_out_as_text(text):
     found = guards.read(pod(text))
     assert found is None or isinstance(found.size, int)
+
+
+MEASURED = {
+    "nodes": 2, "devices": {"used": 7, "visible": 8, "shared": 1, "idle": 1}, "gradients": "not-shared", "writes": 3,
+    "firstStepSeconds": 12.345678, "stepsPerSecond": 2.5, "tokensPerSecond": 4096.0, "verdict": "device-shared",
+}  # fmt: skip
+METRICS = {
+    "muster.dev/world-size": "16", "muster.dev/expected-world-size": "2 to 16", "muster.dev/nodes": "2",
+    "muster.dev/devices": "15", "muster.dev/devices-shared": "1", "muster.dev/devices-idle": "1",
+    "muster.dev/gradients": "sharded", "muster.dev/paths-shared": "3", "muster.dev/first-step-seconds": "12.35",
+    "muster.dev/steps-per-second": "2.5", "muster.dev/tokens-per-second": "4096.0", "muster.dev/verdict": "devices-idle",
+}  # fmt: skip
+
+
+def trainjob(metrics, **status):
+    listed = [{"name": name, "value": value} for name, value in metrics.items()]
+    return {"metadata": {"name": "t"}, "status": {"trainerStatus": {"metrics": listed, "lastUpdatedTime": "T", **status}}}
+
+
+def test_what_the_guard_measured_is_read():
+    found = said(**MEASURED)
+    assert found.verdict == "device-shared"
+    assert found.measured == Measured(2, 7, 8, 1, 1, "not-shared", 3, 12.3457, 2.5, 4096.0)
+
+
+FIELDS = {
+    "nodes": ("nodes",), "devices": ("used", "visible", "shared", "idle"), "gradients": ("gradients",),
+    "writes": ("paths",), "firstStepSeconds": ("first_step_seconds",), "stepsPerSecond": ("steps_per_second",),
+    "tokensPerSecond": ("tokens_per_second",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*FIELDS])
+@pytest.mark.parametrize("value", [-1 - 10**10, "8", True, 10**12, None, [1], {"used": "1"}, {}, "shared\x1b[2J"])
+def test_odd_members_of_what_was_measured_are_left_out_and_the_rest_is_read(name, value):
+    kept, whole = said(**MEASURED | {name: value}).measured, said(**MEASURED).measured
+    assert kept == replace(whole, **dict.fromkeys(FIELDS[name]))
+
+
+def test_metrics_in_the_status_of_a_trainjob_say_the_same_as_a_report():
+    found, at = guards.from_status(trainjob({"loss": "0.5", **METRICS}))
+    assert at == "T"
+    assert (found.size, str(found.expected), found.verdict) == (16, "2 to 16", "devices-idle")
+    assert found.measured == Measured(2, 15, None, 1, 1, "sharded", 3, 12.35, 2.5, 4096.0)
+
+
+def test_the_metrics_that_the_guard_makes_are_all_known():
+    made = (Path(__file__).parents[2] / "images/guard/muster_guard/measured.py").read_text()
+    body = made[made.index("def metrics(self)") :]
+    names = re.findall(r'^            "([a-z-]+)":', body[: body.index("return {f")], re.MULTILINE)
+    assert {f"muster.dev/{name}" for name in names} == METRICS.keys()
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {},
+        {"loss": "0.5"},
+        {**METRICS, "muster.dev/world-size": "0"},
+        {**METRICS, "muster.dev/world-size": "\u0661"},
+        {**METRICS, "muster.dev/world-size": "2.5"},
+        {**METRICS, "muster.dev/world-size": "1" * 64},
+        {**METRICS, "muster.dev/expected-world-size": "many"},
+        {**{f"m{index}": "1" for index in range(256)}, **METRICS},
+    ],
+)
+def test_a_status_without_a_world_size_says_nothing(metrics):
+    assert guards.from_status(trainjob(metrics)) is None
+
+
+@pytest.mark.parametrize("status", [None, [], {"trainerStatus": 1}, {"trainerStatus": {"metrics": [None]}}, {}])
+def test_a_trainer_status_of_any_other_shape_says_nothing(status):
+    assert guards.from_status({"metadata": {}, "status": status}) is None
+
+
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=64), st.lists(st.integers()))
+
+
+@given(st.dictionaries(st.sampled_from([*METRICS, "loss"]), st.text(max_size=64)))
+def test_no_metric_fails_and_no_text_of_one_is_kept(metrics):
+    found = guards.from_status(trainjob(METRICS | metrics))
+    if found is not None:
+        assert len(repr(found[0])) < 600
+
+
+@given(st.dictionaries(st.sampled_from(["worldSize", *MEASURED]), VALUES | st.dictionaries(st.text(max_size=8), VALUES)))
+def test_no_report_fails_and_no_text_of_one_is_kept(changes):
+    found = guards.read(pod(json.dumps(REPORT | changes)))
+    if found is not None:
+        assert len(repr(found)) < 600
+        assert guards.problem(found) is None or len(guards.problem(found)) < 300
+
+
+@pytest.mark.parametrize("word", guards.VERDICTS)
+def test_each_verdict_is_one_sentence_with_what_to_do(word):
+    text = guards.problem(said(**MEASURED | {"verdict": word, "worldSize": 1}))
+    assert "\n" not in text
+    assert not text.endswith(".")
+    assert ("; " in text) is not word.startswith("weights")
+
+
+def test_a_training_without_a_verdict_has_no_problem():
+    assert guards.problem(said()) is None
+    assert guards.problem(said(expected="1", worldSize=2, verdict="size-differs")).startswith(
+        "the training has 2 ranks, but 1 was asked for; "
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.webhook.controllers import trainings
-from muster.webhook.controllers.guards import Expected, Guarded, Sampling
+from muster.webhook.controllers.guards import Expected, Guarded, Measured, Sampling
 from muster.webhook.controllers.trainings import Report
 
 RIGHT, WRONG = Guarded(2, Expected(2, 2), 8, 14.2), Guarded(1, Expected(2, 2))
@@ -47,6 +49,9 @@ def test_a_later_attempt_of_the_jobset_counts_whatever_the_earlier_ones_said():
         (Guarded(4, None), "nothing-asked"),
         (SAMPLED, "as-asked"),
         (ENDED, "as-asked"),
+        (Guarded(2, Expected(2, 2), verdict="device-shared"), "not-as-asked"),
+        (Guarded(2, None, verdict="devices-idle"), "not-as-asked"),
+        (Guarded(2, Expected(2, 2), verdict="paths-shared"), "as-asked"),
     ],
 )
 def test_the_annotation_is_read_as_it_was_written_and_names_the_outcome(said, outcome):
@@ -69,8 +74,15 @@ def test_an_annotation_is_read_without_what_is_no_number_or_no_verdict_of_ours()
 
 
 def test_an_annotation_has_few_bytes_whatever_a_pod_said():
-    full = Guarded(10**9, Expected(10**9, 10**9 + 1), 10**9, 1e9, "weights-refused", Sampling(*[-1.23456e-05] * 7))
-    assert len(trainings.format_report(report(full, pod="p" * 253))) < 1024
+    seen = Measured(*[10**9] * 5, "not-shared", 10**9, *[1.23456e-05] * 3)
+    full = Guarded(
+        10**9, Expected(10**9, 10**9 + 1), 10**9, 1e9, "gradients-not-shared", Sampling(*[-1.23456e-05] * 7), seen
+    )
+    kept = replace(report(full, pod="p" * 253), heard="2026-11-23T10:00:00Z", predicted="right")
+    text = trainings.format_report(kept)
+    assert len(text) < 1400
+    assert trainings.parse_report(text).said.measured == seen
+    assert trainings.parse_report(text).predicted == "right"
 
 
 @pytest.mark.parametrize(
@@ -95,3 +107,24 @@ def test_an_annotation_of_another_form_is_none(text):
 @given(st.text(max_size=200))
 def test_no_annotation_fails(text):
     assert trainings.parse_report(text) is None
+
+
+def live(said=RIGHT, created="2026-11-23T10:00:30Z", **changes):
+    return replace(report(said, "", created), **changes)
+
+
+def test_a_pod_speaks_before_a_status_unless_the_status_tells_of_a_fault():
+    pod, fault = report(), Guarded(2, Expected(2, 2), verdict="device-shared")
+    assert trainings.chosen(live(), pod) == trainings.chosen(pod, live()) == pod
+    assert trainings.chosen(live(fault), pod) == trainings.chosen(pod, live(fault)) == live(fault)
+
+
+def test_of_two_statuses_the_later_counts_whatever_the_earlier_said():
+    wrong, later = live(WRONG), live(created="2026-11-23T10:00:31Z")
+    assert trainings.chosen(wrong, later) == trainings.chosen(later, wrong) == later
+
+
+def test_a_status_counts_for_a_later_attempt_only_if_it_was_written_after_what_is_kept():
+    kept = replace(report(), heard="2026-11-23T10:05:00Z")
+    old, new = live(attempt=1), live(attempt=1, created="2026-11-23T10:05:01Z")
+    assert (trainings.chosen(kept, old), trainings.chosen(kept, new)) == (kept, new)

@@ -48,8 +48,9 @@ def create(context: Context) -> Decision:
         if _are_too_many(changes):
             return admission_outcomes.judged(context, [_too_many_changes(changes)])
     roles.enforce(job, changes)
+    certain = guard_additions.is_certain(job, changes)
     guard_additions.enforce(job, changes, context.policy.guard, context.governor.guard_label)
-    patch = plugin_calls.call(strategy, "its changes", partial(_remember, context, strategy, changes), budget)
+    patch = plugin_calls.call(strategy, "its changes", partial(_remember, context, strategy, changes, certain), budget)
     if isinstance(patch, Finding):
         return _unguarded(context, patch)
     patched = len(changes) and context.mode is Mode.ENFORCE
@@ -90,11 +91,11 @@ def _enforce(strategy: Registered, stage: str, view: Job, changes: Changes) -> N
     getattr(strategy.strategy, stage)(view, changes)  # looked up by the guarded call, since a plugin may fail at that
 
 
-def _remember(context: Context, strategy: Registered, changes: Changes) -> bytes | Finding:
+def _remember(context: Context, strategy: Registered, changes: Changes, certain: bool) -> bytes | Finding:
     """Write the memory of the changes; return them as a JSON Patch, or what they are too many for."""
     if _are_too_many(changes):
         return _too_many_changes(changes)
-    restores.remember(changes, strategy.strategy.framework, strategy.strategy.version)
+    restores.remember(changes, strategy.strategy.framework, strategy.strategy.version, certain=certain)
     if not strategy.in_tree:
         plugin_calls.check_changes(changes, context.request.document)
     patch = orjson.dumps(changes.patch())

@@ -32,6 +32,7 @@ __all__ = [
     "SECRET",
     "TEMPLATE",
     "TRAINER_GROUP",
+    "TRAINING",
     "VOLUME_CLAIM",
     "kind_of",
     "named",
@@ -78,6 +79,8 @@ NAMESPACE: Final = KINDS["Namespace"]
 """The five kinds that the controllers follow."""
 RANK: Final = _simple("Pod", "", "v1", page=50, selector=names.JOBSET_NAME_LABEL, share=0.25)
 """The pods of JobSets, of which the collector of trainings reads termination messages."""
+TRAINING: Final = _simple("TrainJob", TRAINER_GROUP, "v1alpha1", page=50, optional=True, share=0.1)
+"""The TrainJobs, of which it reads what their guards posted into the status."""
 OBJECTS: Final[Mapping[str, Kind]] = {"ResourceClaim": CLAIM, "ResourceClaimTemplate": TEMPLATE}
 """The kinds that the controllers write, by name."""
 

@@ -1,5 +1,6 @@
-"""Keeps what the guard reported: the elected replica reads termination messages of pods and annotates their JobSets.
+"""Keeps what the guard reported: the elected replica reads it, annotates JobSets, and warns by Events.
 
+It reads the status of TrainJobs, where a guard posts while the training runs, and the termination messages of pods.
 Pods go, by the time to live of their Job, with a restart, or at once when a guard fails the job, and their termination
 messages go with them. The JobSet stays for as long as anybody looks at the job, and Muster itself reads nothing of the
 annotation, so whoever writes another text there fools only those who read it. See docs/guard.md.
@@ -8,6 +9,8 @@ annotation, so whoever writes another text there fools only those who read it. S
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import datetime
 import logging
 import random
 from collections.abc import Callable
@@ -17,21 +20,25 @@ from typing import Final, NamedTuple
 from muster.kube import payloads, transports
 from muster.strategies.documents import names
 from muster.webhook import configs
-from muster.webhook.cluster import kinds, leases, reflector, writes
+from muster.webhook.cluster import events, kinds, leases, reflector, writes
 from muster.webhook.cluster.readers import Document
-from muster.webhook.controllers import caches, trainings, views
+from muster.webhook.controllers import caches, guards, trainings, views
 from muster.webhook.controllers.queues import Loop
 
-__all__ = ["Collecting", "CollectingOptions", "options_of"]
+__all__ = ["REASON", "Collecting", "CollectingOptions", "options_of"]
+
+REASON: Final = "MusterMeasured"
+"""Why there is an Event about a TrainJob or a JobSet: its training is not as was asked for."""
 
 _logger = logging.getLogger(__name__)
 
 _JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+_BUSY, _BROKEN = 429, 500  # statuses of a refusal that is about the moment
 _WAITING: Final = 4096  # JobSets whose reports are not written yet
 
 
 class Key(NamedTuple):
-    """One JobSet."""
+    """One JobSet, by its own uid or by that of the TrainJob from which Trainer made it."""
 
     namespace: str
     name: str
@@ -40,7 +47,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """A pod of a JobSet, and what its guard reported.
+    """A pod of a JobSet or a TrainJob, and what its guard reported.
 
     Attributes:
         job: its JobSet; None for a pod that no Kubernetes Job made, or that names no JobSet.
@@ -58,6 +65,13 @@ class Speaker:
         labels = metadata.labels
         job = Key(metadata.namespace, labels.get(names.JOBSET_NAME_LABEL, ""), labels.get(_JOBSET_UID, ""))
         return cls(metadata.name, job if metadata.is_of_job and all(job) else None, trainings.Report.of_pod(document))
+
+    @classmethod
+    def from_trainjob(cls, document: Document) -> Speaker:
+        """Make a view of a TrainJob, whose JobSet has its name."""
+        metadata = views.decoded(document).metadata
+        job = Key(metadata.namespace, metadata.name, metadata.uid)
+        return cls(metadata.name, job, trainings.Report.of_trainjob(document))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +106,7 @@ class Collecting:
     Args:
         sender: a connection to the API server; not closed here.
         options: see `CollectingOptions`.
-        told: called with the outcome of each training whose report was written.
+        told: called with the outcome of each training and what Muster had foretold, once that outcome is settled.
         counted: called with verb, plural and outcome of each write.
     """
 
@@ -100,7 +114,7 @@ class Collecting:
         self,
         sender: transports.Sender,
         options: CollectingOptions | None = None,
-        told: Callable[[trainings.Outcome], None] = lambda _: None,
+        told: Callable[[trainings.Outcome, trainings.Predicted], None] = lambda *_: None,
         counted: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
         self._sender = sender
@@ -137,7 +151,7 @@ class Collecting:
             await asyncio.sleep(self._rng.uniform(0.5, 1.5))
 
     async def _lead(self) -> None:
-        """Follow the pods of all JobSets until cancelled."""
+        """Follow TrainJobs and the pods of all JobSets until cancelled."""
         spaces = self._options.namespaces or ("",)
         room, turn = self._options.room // len(spaces), payloads.Turn()
         loop: Loop[Key] = Loop("trainings", self._keep, self._rng, workers=2)
@@ -148,7 +162,9 @@ class Collecting:
                 for space in spaces:
                     source = caches.Source(self._sender, self._options.pace, room, turn, space)
                     pods = caches.Mirror(kinds.RANK, Speaker.from_document, self._changed, source)
-                    group.create_task(pods.reflector.run(), name="follow pods of trainings")
+                    jobs = caches.Mirror(kinds.TRAINING, Speaker.from_trainjob, self._changed, source)
+                    for each in (pods, jobs):
+                        group.create_task(each.reflector.run(), name=f"follow {each.reflector.kind.plural} of trainings")
                 group.create_task(loop.run(), name="trainings")
         finally:
             self._loop = None
@@ -174,23 +190,49 @@ class Collecting:
         report = self._waiting.get(key)
         if report is None:
             return
-        job = await self._access.get(kinds.JOBSET, key.namespace, key.name)
-        found = None if job is None else views.decoded(job).metadata
-        if found is not None and found.uid == key.uid:
-            await self._write(key, found, report)
+        document = await self._access.get(kinds.JOBSET, key.namespace, key.name)
+        job = None if document is None else views.decoded(document)
+        if job is not None and job.metadata.is_known_by(key.uid):
+            await self._write(key, job, report.about(job))
         if self._waiting.get(key) is report:
             del self._waiting[key]
 
-    async def _write(self, key: Key, found: views.Metadata, report: trainings.Report) -> None:
-        kept = trainings.parse_report(found.annotations.get(trainings.ANNOTATION))
+    async def _write(self, key: Key, job: views.Object, report: trainings.Report) -> None:
+        kept = trainings.parse_report(job.metadata.annotations.get(trainings.ANNOTATION))
         speaks = trainings.chosen(kept, report)
         if speaks == kept:
             return
+        speaks = dataclasses.replace(speaks, heard=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        earlier = kept if kept is not None and kept.attempt == speaks.attempt else None
+        text = guards.problem(speaks.said)
+        if text and (earlier is None or not earlier.said.verdict):
+            await self._warn(key, job, speaks.attempt, text)
         annotations = {trainings.ANNOTATION: trainings.format_report(speaks)}
-        # The uid makes it fail for a job of the same name that was created meanwhile.
-        body = {"metadata": {"uid": key.uid, "annotations": annotations}}
+        # The version makes it fail where a report of the other source, or another job of the name, came meanwhile.
+        version = {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}
+        body = {"metadata": {**version, "annotations": annotations}}
         await self._access.patch(kinds.JOBSET, key.namespace, key.name, body)
-        if kept is None or (kept.attempt, kept.outcome) != (speaks.attempt, speaks.outcome):
-            self._told(speaks.outcome)
+        if speaks.is_settled and (earlier is None or not earlier.is_settled or earlier.outcome != speaks.outcome):
+            self._told(speaks.outcome, speaks.predicted)
             extra = {"namespace": key.namespace, "job": key.name, "size": speaks.said.size, "outcome": speaks.outcome}
             _logger.info("training reported", extra=extra)
+
+    async def _warn(self, key: Key, job: views.Object, attempt: int, text: str) -> None:
+        """Write the Event of an attempt; its name is one, so that a second try makes no second Event.
+
+        Raises:
+            TransportError: the API server did not answer.
+        """
+        owner = job.metadata.owner("TrainJob")
+        kind, uid = ("TrainJob", owner.uid) if owner else ("JobSet", job.metadata.uid)
+        about = events.Regarding(names.API_VERSIONS[kind], kind, key.namespace, key.name, uid)
+        document = events.document(about, REASON, f"{text}.", "Warning", "trainings")
+        name = f"{key.name[:180]}.{job.metadata.uid[:40]}.{attempt}"
+        try:
+            await self._access.create(kinds.EVENT, {**document, "metadata": {"name": name, "namespace": key.namespace}})
+        except writes.ConflictError:
+            return
+        except transports.RefusedError as error:
+            if error.status == _BUSY or error.status >= _BROKEN:
+                raise
+            _logger.warning("event on a training not written", extra={"job": key.name, "problem": str(error)})

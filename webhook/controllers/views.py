@@ -13,7 +13,7 @@ from muster.strategies.documents import model, names
 from muster.webhook.cluster import kinds
 from muster.webhook.cluster.readers import Document
 
-__all__ = ["PROFILES_ANNOTATION", "JobSet", "Managed", "Metadata", "Namespace", "Object", "Pod", "decoded", "is_ours"]
+__all__ = ["PROFILES_ANNOTATION", "JobSet", "Managed", "Metadata", "Namespace", "Object", "Owner", "Pod", "decoded", "is_ours"]
 
 PROFILES_ANNOTATION = "muster.dev/profiles"
 """A namespace's annotation: comma-separated names of profiles whose objects are made before a job asks for them."""
@@ -27,8 +27,12 @@ class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """A part of an object as the API server sends it: the members that the controllers read."""
 
 
-class _Owner(_Part, frozen=True):
+class Owner(_Part, frozen=True):
+    """An object that owns another one."""
+
     kind: str = ""
+    name: str = ""
+    uid: str = ""
     controller: bool = False
 
 
@@ -44,12 +48,21 @@ class Metadata(_Part, frozen=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
-    owner_references: tuple[_Owner, ...] = ()
+    owner_references: tuple[Owner, ...] = ()
 
     @property
     def is_of_job(self) -> bool:
         """Whether a Kubernetes Job made the object."""
-        return any(each.controller and each.kind == "Job" for each in self.owner_references)
+        return self.owner("Job") is not None
+
+    def is_known_by(self, uid: str) -> bool:
+        """Whether a uid is that of the object, or of the TrainJob from which Trainer made it."""
+        owner = self.owner("TrainJob")
+        return uid == self.uid or (owner is not None and uid == owner.uid)
+
+    def owner(self, kind: str) -> Owner | None:
+        """Return the controller that made the object, if it is of this kind."""
+        return next((each for each in self.owner_references if each.controller and each.kind == kind), None)
 
 
 class _Spec(model.PodSpec, frozen=True):
@@ -81,6 +94,7 @@ class _Status(_Part, frozen=True):
 
     phase: str = "Pending"
     terminal_state: str = ""
+    restarts: int = 0
     conditions: tuple[_Condition, ...] = ()
     allocation: _Allocation | None = None
     reserved_for: tuple[model.Anything, ...] = ()
