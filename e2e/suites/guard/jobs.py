@@ -31,13 +31,13 @@ def program(*files: Path) -> dict[str, Any]:
     return documents.config_map("program", {path.name: path.read_text() for path in (*_PROGRAMS.glob("*.py"), *files)})
 
 
-def runtime(kind: str = "pip", *, nodes: int = 2, **more: Any) -> dict[str, Any]:
+def runtime(kind: str = "pip", *, nodes: int = 2, env: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return a TrainingRuntime `training` whose pods run an image on real nodes, with as few rights as can be.
 
     Args:
         kind: of image.
         nodes: how many pods.
-        more: see `documents.training_runtime`.
+        env: further env of its container.
     """
     volumes = [{"name": "program", "configMap": {"name": "program"}}, *runs.volumes()]
     mounts = [{"name": "program", "mountPath": "/program"}, {"name": "shared", "mountPath": runs.SHARED}]
@@ -45,7 +45,7 @@ def runtime(kind: str = "pip", *, nodes: int = 2, **more: Any) -> dict[str, Any]
         "image": IMAGES[kind],
         "imagePullPolicy": "IfNotPresent",
         "workingDir": "/program",
-        "env": [{"name": key, "value": value} for key, value in _ENV.items()],
+        "env": [{"name": key, "value": value} for key, value in {**_ENV, **(env or {})}.items()],
         "volumeMounts": [*mounts, {"name": "tmp", "mountPath": "/tmp"}],
         "securityContext": {
             "runAsNonRoot": True,
@@ -56,7 +56,7 @@ def runtime(kind: str = "pip", *, nodes: int = 2, **more: Any) -> dict[str, Any]
         },
     }
     pod = {"volumes": volumes, "restartPolicy": "Never"}
-    made = documents.training_runtime("training", nodes=nodes, fake=False, container=container, pod=pod, **more)
+    made = documents.training_runtime("training", nodes=nodes, fake=False, container=container, pod=pod)
     job = made["spec"]["template"]["spec"]["replicatedJobs"][0]
     codes = {"containerName": "node", "operator": "In", "values": [runs.GUARDED]}
     policy = {"rules": [{"action": "FailJob", "onExitCodes": codes}]}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.suites.guard import jobs
-from e2e.suites.support import thorough
+from e2e.suites.support import documents, thorough
 from e2e.suites.support.spaces import Space
 from e2e.suites.training import runs
 
@@ -46,7 +46,7 @@ def test_a_program_prints_and_learns_the_same_with_the_guard(space: Space, kind:
 
 @pytest.mark.thorough
 def test_an_entry_point_that_extends_the_search_path_keeps_the_guard(space: Space) -> None:
-    runtime = jobs.runtime("entered", extend=True)
+    runtime = jobs.runtime("entered", env={"EXTEND": "1"})
     space.apply(jobs.program()).expect()
     runs.start(space, runtime, job("guarded", "entered"))
 
@@ -60,7 +60,7 @@ def job(name: str, kind: str, **more: Any) -> dict[str, Any]:
     """Return a job of two nodes; that of an image with an entry point has arguments only."""
     words = (*jobs.TRAIN, "together", "5")
     if kind == "entered":
-        return jobs.documents.trainjob(name, "training", trainer={"args": [*words]}, **more)
+        return documents.trainjob(name, "training", trainer={"args": [*words]}, **more)
     return jobs.trainjob(name, command=words, **more)
 
 

@@ -1,4 +1,4 @@
-"""What Trainer does with a guarded job later goes on as without the guard: it suspends, resumes and applies it again."""
+"""What Trainer does with a guarded job later works as without the guard: suspend, resume and apply."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def test_a_guarded_job_that_is_applied_again_stays_as_it_is(space: Space) -> Non
     before = space.wait_jobset(name)
 
     space.apply(job, server_side=True, manager="someone").expect()
-    space.apply({**job, "metadata": {**job["metadata"], "labels": {"team": "a", "muster.dev/guard": "enforce"}}}).expect()
+    space.apply(
+        {**job, "metadata": {**job["metadata"], "labels": {"team": "a", "muster.dev/guard": "enforce"}}}
+    ).expect()
 
     jobs.achieved(space, name, world_size="2")
     now = space.jobset(name)
@@ -49,5 +51,7 @@ def test_a_guarded_job_that_is_applied_again_stays_as_it_is(space: Space) -> Non
 
 def pod_spec(space: Space, name: str) -> dict[str, object]:
     """Return the pod template of the training in a JobSet."""
-    found: dict[str, object] = space.wait_jobset(name)["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    found: dict[str, object] = space.wait_jobset(name)["spec"]["replicatedJobs"][0]["template"]["spec"]["template"][
+        "spec"
+    ]
     return found
