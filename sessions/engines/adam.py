@@ -1,4 +1,9 @@
-"""AdamW by the numbers of each step: torch's own, with a state that goes to files and back."""
+"""AdamW by the numbers of each step: torch's own, with a state that goes to files and back.
+
+Weights of 16 bits have masters of float32, which the optimizer changes and from which the weights are rounded. Without
+them a step that is smaller than half of a weight's last bit changes nothing: at a learning rate of 1e-5 that is 85 % of
+the weights.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,7 @@ from muster.sessions.seam import Adam
 __all__ = ["AdamW", "checked"]
 
 _PARTS = ("step", "exp_avg", "exp_avg_sq")
+_MASTER = "master"
 _Kept: TypeAlias = tuple[list[Tensor], dict[Tensor, dict[str, Tensor]]]
 
 
@@ -38,12 +44,15 @@ class AdamW:
     """
 
     def __init__(self, named: Mapping[str, Tensor]) -> None:
-        self._named = dict(named)
+        self._weights = dict(named)
+        self._has_masters = any(each.dtype.itemsize < 4 for each in named.values())
+        self._named = {name: _float(each) for name, each in named.items()} if self._has_masters else self._weights
+        self._is_read = not self._has_masters  # masters are read before the first step, for the same reason as reach
         # One pass over each tensor, where `foreach` makes a dozen, each of which costs an adapter its layers, and which
         # on a GPU raises for numbers that are too large for the type of a weight.
         fused = all(each.device.type in {"cpu", "cuda"} and each.is_contiguous() for each in named.values())
         self._is_fused = fused
-        self._torch = torch.optim.AdamW(list(named.values()), foreach=not fused, fused=fused)
+        self._torch = torch.optim.AdamW(list(self._named.values()), foreach=not fused, fused=fused)
         self._most = float(min(torch.finfo(each.dtype).max for each in named.values()))
         self._reach: Reach | None = None  # measured before the first step, because weights may be set until then
 
@@ -54,6 +63,7 @@ class AdamW:
             Refused: for gradients whose norm is not finite, and a step after which weights would not be; nothing has
                 changed then.
         """
+        self._read()
         gradients = [each.contiguous() for each in gradients]  # torch 2.13 takes others in a wrong order on a CPU
         norm = self._norm(gradients)
         if not torch.isfinite(norm):
@@ -69,16 +79,14 @@ class AdamW:
 
     def state(self) -> dict[str, Tensor]:
         """Return the state by the name of the weight and of the part; nothing before the first step."""
-        return {
-            f"{name}.{part}": self._torch.state[each][part]
-            for name, each in self._named.items()
-            if each in self._torch.state
-            for part in _PARTS
-        }
+        taken = {name: each for name, each in self._named.items() if each in self._torch.state}
+        moments = {f"{name}.{part}": self._torch.state[each][part] for name, each in taken.items() for part in _PARTS}
+        return moments | ({f"{name}.{_MASTER}": each for name, each in taken.items()} if self._has_masters else {})
 
     def tensors(self) -> list[Tensor]:
         """Return what it holds beside the weights, for whoever moves its memory."""
-        return [part for state in self._torch.state.values() for part in state.values()]
+        parts = [part for state in self._torch.state.values() for part in state.values()]
+        return [*parts, *self._named.values()] if self._has_masters else parts
 
     def restore(self, state: Mapping[str, Tensor], source: str) -> None:
         """Take what `state` returned. Raises `Refused` for the state of another model."""
@@ -91,6 +99,24 @@ class AdamW:
             # Torch counts steps on the host, but where one pass does all: there beside the weight.
             counted = found["step"].to(each.device if self._is_fused else "cpu", copy=True)
             self._torch.state[each] = {"step": counted, **placed}
+        if state and self._has_masters:
+            for name, each in self._named.items():
+                each.copy_(self._placed(state[f"{name}.{_MASTER}"], name))
+            self._is_read = True
+
+    def _read(self) -> None:
+        """Have masters begin with the weights."""
+        if not self._is_read:
+            for name, each in self._named.items():
+                each.copy_(self._weights[name].detach())
+            self._is_read = True
+
+    def _write(self) -> None:
+        """Round the masters to the weights."""
+        if self._has_masters:
+            with torch.no_grad():
+                for name, each in self._weights.items():
+                    each.copy_(self._named[name])
 
     def _take(self, gradients: Sequence[Tensor], norm: Tensor, params: Adam) -> None:
         for each, gradient in zip(self._named.values(), gradients, strict=True):
@@ -104,6 +130,7 @@ class AdamW:
             weight_decay=params.weight_decay,
         )
         self._torch.step()
+        self._write()
 
     def _looked(self, kept: _Kept) -> Reach:
         """Return what weights and moments are at most; take a step back after which some are not numbers."""
@@ -118,7 +145,7 @@ class AdamW:
 
     def _measured(self) -> Reach:
         firsts = [state["exp_avg"] for state in self._torch.state.values()]
-        return Reach(self._largest([each.detach() for each in self._named.values()]), self._largest(firsts))
+        return Reach(self._largest([each.detach() for each in self._weights.values()]), self._largest(firsts))
 
     def _largest(self, tensors: Sequence[Tensor]) -> float:
         """Return the largest value without its sign, infinity where one is not a number, and 0 of nothing."""
@@ -135,11 +162,13 @@ class AdamW:
         with torch.no_grad():
             for each, before in zip(self._named.values(), weights, strict=True):
                 each.copy_(before)
+        self._write()
         self._torch.state.clear()
         self._torch.state.update(states)
 
     def _keys(self) -> list[str]:
-        return [f"{name}.{part}" for name in self._named for part in _PARTS]
+        parts = (*_PARTS, _MASTER) if self._has_masters else _PARTS
+        return [f"{name}.{part}" for name in self._named for part in parts]
 
     def _shape(self, key: str) -> tuple[int, ...]:
         name, _, part = key.rpartition(".")
@@ -150,6 +179,10 @@ class AdamW:
 
     def _placed(self, tensor: Tensor, name: str) -> Tensor:
         return tensor.to(self._named[name].device)
+
+
+def _float(weight: Tensor) -> Tensor:
+    return torch.empty_like(weight.detach(), dtype=torch.float32, memory_format=torch.contiguous_format)
 
 
 def _number(name: str, value: float, below: float) -> None:

@@ -51,9 +51,18 @@ class _Place:
     patience: float
     device: str
     budget: int
+    dtype: str
 
 
-def joined(base: Path, *, ranks: int, patience: float = 600.0, device: str = "cpu", budget: int = 4096) -> Lead:
+def joined(  # noqa: PLR0913  # of which only two are needed
+    base: Path,
+    *,
+    ranks: int,
+    patience: float = 600.0,
+    device: str = "cpu",
+    budget: int = 4096,
+    dtype: torch.dtype = torch.float32,
+) -> Lead:
     """Start the other ranks, and return the trainer of all; this process ends when one of them does.
 
     Args:
@@ -62,6 +71,7 @@ def joined(base: Path, *, ranks: int, patience: float = 600.0, device: str = "cp
         patience: seconds after which a rank that does not take part in what the others do ends all.
         device: `cpu`, or `cuda` for a GPU for each rank.
         budget: tokens of one pass of one rank, padding included.
+        dtype: of the weights; those of 16 bits have masters, sums of gradients and moments in float32.
 
     Raises:
         ValueError: for a number of ranks that cannot be.
@@ -75,7 +85,8 @@ def joined(base: Path, *, ranks: int, patience: float = 600.0, device: str = "cp
     store = dist.TCPStore(
         _HERE, port, ranks, is_master=True, timeout=_START, wait_for_workers=False, master_listen_fd=listener.detach()
     )
-    places = [_Place(str(base), rank, ranks, port, patience, device, budget) for rank in range(ranks)]
+    name = str(dtype).removeprefix("torch.")
+    places = [_Place(str(base), rank, ranks, port, patience, device, budget, name) for rank in range(ranks)]
     for place in places[1:]:
         _start(place)
     return Lead(*_made(places[0], store))
@@ -177,6 +188,7 @@ def _made(place: _Place, store: dist.Store) -> tuple[ShardedTrainer, dist.Proces
         group=group,
         budget=place.budget,
         device=f"cuda:{place.rank}" if gpu else "cpu",
+        dtype=getattr(torch, place.dtype),
     )
     dist.barrier()  # however long one of them loads
     return trainer, commands

@@ -13,13 +13,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from muster.sessions.engines.adam import AdamW
 from muster.sessions.engines.batches import packed
 from muster.sessions.engines.passes import Part, Passes, Work, added
-from muster.sessions.engines.whole import WholeTrainer, named
+from muster.sessions.engines.whole import WholeTrainer, named, summable
 
 __all__ = ["ShardedTrainer", "shares"]
 
@@ -33,7 +33,7 @@ class ShardedTrainer(WholeTrainer):
         group: of all ranks, for objects and numbers on the CPU.
         budget: tokens of one pass of one rank, padding included.
         device: of this rank.
-        dtype: of the weights and their optimizer.
+        dtype: of the weights; those of 16 bits have masters, sums of gradients and moments in float32.
     """
 
     def __init__(  # noqa: PLR0913  # of which only two are needed
@@ -178,8 +178,9 @@ def _gather(work: Work, group: dist.ProcessGroup) -> None:
 def _shard(model: Any, mesh: DeviceMesh) -> None:
     """Divide each layer by itself, so that one of them is whole at a time, and then the rest."""
     layers = set(model._no_split_modules or ())  # noqa: SLF001  # what transformers calls a layer
+    sums = MixedPrecisionPolicy(reduce_dtype=torch.float32 if model.dtype.itemsize < 4 else None)
     for each in [*(each for each in model.modules() if type(each).__name__ in layers), model]:
-        fully_shard(each, mesh=mesh, reshard_after_forward=True)
+        fully_shard(each, mesh=mesh, reshard_after_forward=True, mp_policy=sums)
     for each in model.modules():
         if isinstance(each, FSDPModule):
             each.set_gradient_divide_factor(1.0)
@@ -216,4 +217,4 @@ def _whole(tensor: Tensor) -> Tensor:
 
 def _gradient(weight: DTensor) -> Tensor:
     gradient, weight.grad = weight.grad, None
-    return torch.zeros_like(_local(weight)) if gradient is None else _local(_sharded(gradient))
+    return summable(torch.zeros_like(_local(weight)) if gradient is None else _local(_sharded(gradient)))

@@ -27,7 +27,7 @@ from muster.sessions.refusals import Refused
 from muster.sessions.seam import Lora, Sampled, Sampling
 from muster.sessions.weights import manifest, tensors
 
-__all__ = ["MODEL", "WholeSampler", "WholeTrainer", "named", "whole_of"]
+__all__ = ["MODEL", "WholeSampler", "WholeTrainer", "named", "summable", "whole_of"]
 
 MODEL = "model.safetensors"
 _CONFIG = "config.json"
@@ -41,7 +41,7 @@ class WholeTrainer(TorchTrainer):
         base: folder of the base model, as `from_pretrained` reads it.
         budget: tokens of one pass, padding included; a step of more is divided.
         device: such as `cpu` or `cuda`.
-        dtype: of the weights and their optimizer.
+        dtype: of the weights; those of 16 bits have masters, sums of gradients and moments in float32.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class _Passes(Passes):
             loss = self._loss(part, self._logprobs([(part.work, place) for place in part.places]))
             if backward:
                 found = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
-                part.work.gradients = added(part.work.gradients, list(found))
+                part.work.gradients = added(part.work.gradients, [summable(each) for each in found])
 
 
 class WholeSampler:
@@ -209,6 +209,11 @@ def whole_of(folder: Path, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def named(model: Any) -> dict[str, Tensor]:
     """Return the weights by name, in the order of names; tied ones stand once."""
     return dict(sorted(model.named_parameters()))
+
+
+def summable(gradient: Tensor) -> Tensor:
+    """Return a gradient of one pass in the type in which those of several are added: float32 at least."""
+    return gradient.float() if gradient.dtype.itemsize < 4 else gradient
 
 
 def _read(folder: Path, dtype: torch.dtype) -> Any:

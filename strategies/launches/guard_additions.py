@@ -91,13 +91,16 @@ def enforce(job: Job, changes: Changes, guard: Guard, namespace_label: str | Non
         if place is None or _is_there(place) or certain:
             continue
         why = next(_hindrances(view, place, level), None)
-        if why is None:
-            equip(place, changes, guard, level)
-            _add_devices(view, place, changes)
+        own, where = place.container.find_env(names.GUARD), paths.field(changes.document, place.path)
+        if why is not None:
+            say, though = (warning, ", though its namespace asks for enforce") if strict else (note, "")
+            changes.report(say(where, None, f"does not get the guard{though}: {why}", rule=LEFT_ALONE))
             continue
-        say, though = (warning, ", though its namespace asks for enforce") if strict else (note, "")
-        where = paths.field(changes.document, place.path)
-        changes.report(say(where, None, f"does not get the guard{though}: {why}", rule=LEFT_ALONE))
+        if strict and own is not None and own.literal != level:
+            message = "kept as the job sets it, though its namespace asks for enforce"
+            changes.report(warning(f"{where}.env[{names.GUARD}]", own.literal, message, rule="guard/level"))
+        equip(place, changes, guard, level)
+        _add_devices(view, place, changes)
 
 
 def _labels(job: Job, namespace_label: str | None) -> Iterator[tuple[str, str]]:
@@ -135,8 +138,8 @@ def _hindrances(job: Job, place: pods.Place, level: str) -> Iterator[str]:
         yield _LEFT[kind]
     if "windows" in (pod.os.name, pod.node_selector.get(_OS)):
         yield "its pods run on Windows"
-    if own.find_env(names.GUARD) is not None:
-        yield f"it sets {names.GUARD} itself, as a runtime does whose image has the guard inside"
+    if own.env_value(names.GUARD) == "off":
+        yield f"it sets {names.GUARD} to off"
     search = [each.value_from for each in own.env if each.name == _PYTHONPATH]
     if len(search) > 1 or any(search):
         yield f"its {_PYTHONPATH} is not one text, in front of which the guard could stand; write it as one value"
@@ -185,9 +188,10 @@ def equip(place: pods.Place, changes: Changes, guard: Guard, level: str) -> None
         path, behind = (*env, place.container.env.index(own), "value"), f":{own.value}" if own.value else ""
         reason = f"{first}; those of the job stay behind it"
         changes.set(path, f"{MOUNTED_AT}{behind}", rule="guard/python-path", reason=reason)
-    does = "ends a training of the wrong size, on a shared device or without shared gradients"
-    reason = f"the guard {does if level == 'enforce' else 'reports what it measures, and ends no training'}"
-    add(env, {"name": names.GUARD, "value": level}, reason, "guard/level")
+    if place.container.find_env(names.GUARD) is None:
+        does = "ends a training of the wrong size, on a shared device or without shared gradients"
+        reason = f"the guard {does if level == 'enforce' else 'reports what it measures, and ends no training'}"
+        add(env, {"name": names.GUARD, "value": level}, reason, "guard/level")
 
 
 def _init(place: pods.Place, name: str, image: str, *command: str) -> dict[str, object]:

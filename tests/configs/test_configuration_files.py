@@ -34,6 +34,15 @@ def test_modes_and_settings_reach_the_policy():
     assert policy.framework("torch").settings.rendezvous == "static"
 
 
+def test_the_guard_reaches_the_policy_and_names_its_image():
+    guard = parsed("guard: {inject: open, image: example.org/muster:1}").policy(REGISTRY).guard
+    assert (guard.inject, guard.mount, guard.image) == ("open", "init", "example.org/muster:1")
+    assert parsed("").policy(REGISTRY).guard.inject == "never"
+    told = problem("guard: {inject: always}")
+    assert "guard: " in told
+    assert "inject always: image is missing; give the image of Muster's own Deployment" in told
+
+
 def test_the_bare_word_off_is_a_mode_although_yaml_reads_false():
     assert parsed("mode: off\nframeworks: {trl: {mode: off}}").policy(REGISTRY).mode_of("trl", None) is Mode.OFF
 

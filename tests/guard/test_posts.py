@@ -118,9 +118,7 @@ def test_the_thread_of_the_training_does_not_wait_for_an_answer(server):
 @pytest.mark.parametrize("code", [500, 503, 429])
 def test_what_may_pass_is_tried_again(server, said, code):
     server.codes.put(code)
-    made = poster()
-    made.changed()
-    made.finish()
+    poster().changed()
 
     assert [server.got.get(timeout=30)[2]["metrics"] for _ in range(2)] == [
         [{"name": "muster.dev/world-size", "value": "2"}]
@@ -167,9 +165,26 @@ def test_a_server_that_cannot_be_reached_is_told_once(server, said, monkeypatch,
 def test_it_gives_up_after_its_attempts(server, said):
     for _ in range(9):
         server.codes.put(500)
-    poster().finish()
+    made = poster()
+    made.changed()
+    for _ in range(3):
+        server.got.get(timeout=30)
+    with made._state:
+        made._state.wait_for(lambda: made._done == 1, 30)
 
-    assert server.got.qsize() == 3
+    assert server.got.empty()
+    assert len(said) == 1
+
+
+def test_at_the_end_of_the_process_it_is_tried_once_more_and_told(server, said):
+    for _ in range(9):
+        server.codes.put(500)
+    made = poster(delays=(600.0, 600.0))
+    made.changed()
+    server.got.get(timeout=30)
+    made.finish()
+
+    assert server.got.qsize() == 1
     assert len(said) == 1
 
 

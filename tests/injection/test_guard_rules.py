@@ -23,6 +23,7 @@ containers = st.fixed_dictionaries(
                     {"name": "PYTHONPATH", "value": "/app"},
                     {"name": "PYTHONPATH", "value": ""},
                     {"name": "MUSTER_GUARD", "value": "off"},
+                    {"name": "MUSTER_GUARD", "value": "report"},
                     {"name": "A", "value": "1"},
                 ]
             ),

@@ -64,7 +64,7 @@ def test_the_jobset_of_an_author_is_guarded_by_its_label():
 HINDRANCES = {
     "trains nothing": {"command": ["vllm", "serve", "m"]},
     "starts no program": {"command": ["sleep", "1"]},
-    "MUSTER_GUARD itself": {"env": [{"name": "MUSTER_GUARD", "value": "off"}]},
+    "MUSTER_GUARD to off": {"env": [{"name": "MUSTER_GUARD", "value": "off"}]},
     "not one text": {"env": [{"name": "PYTHONPATH", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
     "around or in /muster/guard": {"volumeMounts": [{"name": "x", "mountPath": "/muster"}]},
 }
@@ -125,6 +125,18 @@ def test_who_escapes_a_namespace_that_enforces_is_warned():
     ((severity, message),) = guarded.left(guarded.decide(jobset, [*cluster, guarded.namespace("enforce")]))
     assert severity == "warning"
     assert "namespace asks for enforce" in message
+
+
+@pytest.mark.parametrize(
+    ("space", "own", "warned"), [("enforce", "report", 1), ("enforce", "enforce", 0), ("off", "warn", 0)]
+)
+def test_a_level_in_the_pod_spec_is_kept_and_warned_of_where_the_namespace_enforces(space, own, warned):
+    container = {"env": [{"name": "MUSTER_GUARD", "value": own}]}
+    jobset, cluster = guarded.cluster_of(guarded.UNREAD, container=container, labels={guarded.LABEL: "report"})
+    decision = guarded.decide(jobset, [*cluster, guarded.namespace(space)])
+    assert guarded.rules_of(decision) >= {"guard/files", "guard/python-path"}
+    assert jobs.env_of(guarded.pod_of(decision.document)["containers"][0])["MUSTER_GUARD"] == own
+    assert len([each for each in decision.findings if each.rule == "guard/level"]) == warned
 
 
 def test_an_unknown_level_is_told_of_once_to_whoever_wrote_it():

@@ -70,4 +70,5 @@ def test_commands_are_found_where_pages_have_them():
     found = [words for page in pages.NAMES for words in pages.commands(page, ["muster"])]
     assert len(found) > 15
     assert ["audit", "verify", "audit.log"] in found
-    assert [words[0] for words in pages.commands("docs/installation.md", ["muster"])] == ["install", "doctor", "uninstall"]
+    installation = pages.commands("docs/installation.md", ["muster"])
+    assert [words[0] for words in installation] == ["install", "doctor", "uninstall"]

@@ -39,6 +39,7 @@ CHOICES = {
     "certificates in files": {"tls": {"mode": "files", "files": {"secretName": "mine", "caBundle": renders.PEM}}},
     "controllers": {"controllers": ON, "config": {"controllers": {"grace": 60, "lease": {"duration": 20}}}},
     "controllers of another name": {"controllers": ON, "config": {"controllers": {"lease": {"name": "writers"}}}},
+    "trainings are measured": {"config": {"guard": {"inject": "open"}}},
     "reports of trainings are kept": {"config": {"trainings": {"enabled": True, "lease": {"name": "keepers"}}}},
     "some namespaces alone": {
         "controllers": ON,

@@ -61,5 +61,7 @@ def test_people_are_told_how_to_go_on(helm):
     assert "is not checked by Muster" in notes(CHOICES["it may fail open"])
     assert "--set webhooks.enabled=true" in notes(CHOICES["nothing calls it"])
     assert "delete mutatingwebhookconfiguration,validatingwebhookconfiguration muster" in notes({})
+    assert "muster doctor --guard --namespace elsewhere" in notes({})
+    assert "measured while they run (open)" in notes(CHOICES["trainings are measured"])
     assert "Secret ring" in notes(CHOICES["short certificates"])
     assert "Secret" not in notes(CHOICES["certificates in files"])

@@ -442,6 +442,16 @@ def test_updates_are_sent_for_what_muster_changed_by_the_name_of_its_annotation(
     assert sum(names.APPLIED_ANNOTATION in each for each in expressions) == 2
 
 
+def test_the_guard_comes_with_the_image_of_the_deployment_unless_another_one_is_named(helm):
+    assert renders.config(helm.template()).guard.inject == "never"
+    documents = helm.template({"config": {"guard": {"inject": "open"}}, "image": {"registry": "r.example", "tag": "7"}})
+    image = pod(documents)["spec"]["containers"][0]["image"]
+    assert image.startswith("r.example/")
+    assert renders.config(documents).guard.model_dump() == {"inject": "open", "mount": "init", "image": image}
+    own = {"inject": "always", "mount": "image", "image": "mirror.example/muster:7"}
+    assert renders.config(helm.template({"config": {"guard": own}})).guard.model_dump() == own
+
+
 def test_the_lease_of_the_trainings_is_in_the_namespace_of_the_release_under_its_own_name(helm):
     trainings = {"enabled": True, "lease": {"name": "keepers", "retry": 1}}
     documents = helm.template({"config": {"trainings": trainings}}, namespace="elsewhere")

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from muster_guard import start
+
 __all__ = ["EXIT_CODE", "at_end", "before", "clear", "fail", "pass_on", "say", "terminate"]
 
 EXIT_CODE = 78  # EX_CONFIG of sysexits.h; Python, torchrun and signals never end a process with it
@@ -98,13 +100,9 @@ def pass_on() -> None:
 
 
 def _marks(*, write: bool = False) -> list[Path]:
-    """Return where the ranks of this launcher may leave a mark; the image may be read-only in all but one of these."""
-    folders = (os.environ.get("TMPDIR"), "/tmp", "/dev/shm")  # noqa: S108  # the file name is unique to this launcher
-    return [
-        Path(folder) / f"muster-guard-{_top()}"
-        for folder in folders
-        if folder and Path(folder).is_dir() and (not write or os.access(folder, os.W_OK))
-    ]
+    """Return the marks whose folders are there, and can be written."""
+    found = map(Path, start.marks())
+    return [path for path in found if path.parent.is_dir() and (not write or os.access(path.parent, os.W_OK))]
 
 
 def _top() -> str:

@@ -103,34 +103,33 @@ class Poster:
         while True:
             with self._state:
                 self._state.wait_for(lambda: self._asked > self._done)
-                asked = self._asked
-            self._try()
+            asked = self._try()
             with self._state:
                 self._done = asked
                 self._state.notify_all()
 
-    def _try(self) -> None:
-        """Post, again after a while where that may help; tell the first failure of this process."""
+    def _try(self) -> int:
+        """Post, again after a while where that may help, and tell a failure; return what had been asked at the last."""
+        asked = 0
         for delay in (*self._delays, None):
-            own = self._metrics()
+            asked, own, last = self._asked, self._metrics(), delay is None or self._closing.is_set()
             try:
                 status, answer = _post(_status(own, self._theirs))
             except (OSError, ValueError, http.client.HTTPException) as error:
                 status, answer = 0, f"{type(error).__name__}: {error}"
             if status == http.HTTPStatus.OK:
                 self._sent, self._told = own, False
-                return
-            if delay is None or not (status in _TEMPORARY or status // 100 in (0, 5)):
+                return asked
+            if last or delay is None or not (status in _TEMPORARY or status // 100 in (0, 5)):
                 break
-            pause = delay * (1 - self._chance.random() / 2)
-            if self._closing.wait(pause):
-                time.sleep(min(pause, _LAST / 4))
+            self._closing.wait(delay * (1 - self._chance.random() / 2))  # at the end of the process there is one more
         if not self._told:
             self._told = True
             endings.say(
                 f"muster: {_SERVER}={os.environ.get(_SERVER)} takes no metrics ({answer}); the status of the TrainJob"
                 " will not show them. The training is not affected."
             )
+        return asked
 
 
 def _joined(theirs: Mapping[str, Any] | None, own: Mapping[str, str]) -> dict[str, Any]:

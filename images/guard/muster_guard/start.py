@@ -80,10 +80,17 @@ def _kubeflow(module: object) -> None:
     posts.watch(module)
 
 
-def _end() -> None:
-    from muster_guard import calls, endings  # noqa: PLC0415  # at exit, and only for the first process
+def marks() -> "list[str]":
+    """Return where the ranks of this launcher may leave a mark; the image may be read-only in all but one of these."""
+    folders = (os.environ.get("TMPDIR"), "/tmp", "/dev/shm")  # noqa: S108  # the file name is unique to this launcher
+    return [f"{folder}/muster-guard-{os.environ.get('MUSTER_GUARD_TOP', '0-0')}" for folder in folders if folder]
 
-    calls.harmless(endings.pass_on)()
+
+def _end() -> None:
+    if any(map(os.path.exists, marks())):
+        from muster_guard import calls, endings  # noqa: PLC0415  # it takes longer to import than all else here
+
+        calls.harmless(endings.pass_on)()
 
 
 if MODE != "off":

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from muster.sessions.engines import ranks
 from muster.sessions.engines.whole import WholeTrainer
@@ -64,7 +65,26 @@ def main(base, folder):
     one.save("m", folder / "one", optimizer=True)
     many.save("m", folder / "many", optimizer=True)
     told["goes on"] = apart(folder / "one", folder / "many")
+    told["sixteen"] = sixteen(base, folder)
     (folder / "told.json").write_text(json.dumps(told))
+
+
+def sixteen(base, folder):
+    """Return whether one rank writes alike what ranks trained in bfloat16, and how far their losses are apart."""
+    one = WholeTrainer(base, budget=64, dtype=torch.bfloat16)
+    many = ranks.joined(base, ranks=2, budget=64, patience=60, dtype=torch.bfloat16)
+    losses = []
+    for each in (one, many):
+        each.create("m", Lora(rank=0))
+        for step in STEPS:
+            each.step("m", step)
+            each.optim("m", ADAM)
+        losses.append(each.step("m", STEPS[0]).metrics["loss:sum"])
+    many.save("m", folder / "sixteen", optimizer=True)
+    one.load("m", folder / "sixteen", optimizer=True)
+    one.save("m", folder / "sixteen again", optimizer=True)
+    written = [[(folder / name / file).read_bytes() for file in FILES] for name in ("sixteen", "sixteen again")]
+    return {"written alike": written[0] == written[1], "losses": abs(losses[1] / losses[0] - 1)}
 
 
 def refusals(many):

@@ -45,6 +45,11 @@ def test_ranks_and_one_rank_go_on_alike_from_what_ranks_saved(told):
     assert told["goes on"] < 1e-6
 
 
+def test_ranks_in_bfloat16_save_what_one_rank_writes_alike_and_learn_as_it_does(told):
+    assert told["sixteen"]["written alike"]
+    assert told["sixteen"]["losses"] < 0.01
+
+
 def test_what_cannot_be_is_refused_by_all_ranks_and_they_go_on(told):
     rank, second, empty, path, overflow = told["refused"]
     assert "pass rank=0" in rank

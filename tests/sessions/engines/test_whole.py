@@ -87,6 +87,45 @@ def test_training_goes_on_bit_for_bit_from_what_was_saved(whole, base, tmp_path)
     assert not torch.equal(_trained(other, range(3, 5)), expected)
 
 
+def _tuned(base, dtype):
+    """Return a model after 40 small steps on the same data, what its optimizer holds, and the loss."""
+    trainer = WholeTrainer(base, dtype=dtype)
+    trainer.create("m", _WHOLE)
+    for _ in range(40):
+        trainer.step("m", drawn.step(1))
+        trainer.optim("m", Adam(learning_rate=1e-5))
+    loss = trainer.step("m", replace(drawn.step(1), forward_only=True)).metrics["loss:sum"]
+    held = trainer._models["m"].optimizer._named
+    return trainer, torch.cat([each.detach().ravel() for each in held.values()]), loss
+
+
+@pytest.fixture(scope="module")
+def tuned(base):
+    return _tuned(base, torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_small_steps_change_weights_of_16_bits_as_they_change_those_of_float32(base, tuned, dtype):
+    begun = _weights(WholeTrainer(base))
+    _, exact, loss = tuned
+    trainer, held, found = _tuned(base, dtype)
+    assert {each.dtype for each in trainer._weights.values()} == {dtype}
+    changed = exact != begun
+    assert ((held != begun.to(dtype).float()) & changed).sum() >= 0.95 * changed.sum()
+    assert abs(found / loss - 1) < 0.01
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_training_of_16_bits_goes_on_bit_for_bit_from_what_was_saved(base, tmp_path, dtype):
+    one, other = WholeTrainer(base, dtype=dtype), WholeTrainer(base, dtype=dtype)
+    one.create("m", _WHOLE)
+    _trained(one)
+    one.save("m", tmp_path / "v", optimizer=True)
+    expected = _trained(one, range(3, 5))
+    other.load("m", tmp_path / "v", optimizer=True)
+    assert torch.equal(_trained(other, range(3, 5)), expected)
+
+
 @pytest.mark.parametrize("lora", [Lora(rank=8), Lora(rank=0, train_mlp=False)])
 def test_adapters_are_refused_where_all_weights_are_trained(whole, lora):
     with pytest.raises(Refused, match="all weights are trained here: pass rank=0"):
