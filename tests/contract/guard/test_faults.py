@@ -34,7 +34,7 @@ QUICK = (
     "each rank begins with a seed of its own, without DDP",
     "shards in each node that are not replicated between nodes",
     "ranks forked in the program meet in their node only",
-    "a script starts torchrun for one node on each",
+    "a script starts torchrun --standalone on each node",
     "CUDA_VISIBLE_DEVICES is 0 for each rank",
     "a script starts fewer ranks than there are devices",
     "the first rank of each node saves the model",
@@ -90,9 +90,11 @@ def run(python, tmp_path, forks):
         pod = decided.said(words, **spec).pods[0]
         given = {name: value for name, value in pod.env.items() if not name.startswith(("PET_MASTER_", "PET_NODE_"))}
         return nodes.run(
-            *pod.argv, count=row.nodes, seconds=240, modules=[PROGRAMS],
+            *pod.argv, count=row.nodes, modules=[PROGRAMS],
             **{**given, **forks.env, "MUSTER_GUARD": mode, "MUSTER_EXPECTED_DEVICES": str(row.gpus),
-               "FAKE_GPUS": str(row.gpus), "FREE_PORT": "0", "SHARED": str(tmp_path / "shared")},
+               "FAKE_GPUS": str(row.gpus),
+               "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(row.gpus))),
+               "FREE_PORT": "0", "SHARED": str(tmp_path / "shared")},
         )  # fmt: skip
 
     yield start

@@ -39,8 +39,6 @@ PROGRAMS = {
     "torchtune, adapters": "tune run lora_finetune_single_device --config llama3_2/1B_lora_single_device"
     f" {TUNE} {{lora}} {LORA}",
     "torchtune, two ranks": f"{TWO_OF_TUNE} full_finetune_distributed --config llama3_2/1B_full {TUNE} {{small}}",
-    "torchtune, adapters, two ranks": f"{TWO_OF_TUNE} lora_finetune_distributed --config llama3_2/1B_lora"
-    f" {TUNE} {{lora}} {LORA}",
     "Trainer": "python -m real trainer {made}",
     "Trainer, Adafactor, accumulated": "python -m real trainer-adafactor {made}",
     "Trainer, adapters": "python -m real trainer-peft {made}",
@@ -52,9 +50,10 @@ PROGRAMS = {
     "DDP": f"{TWO} ddp {{made}}",
     "FSDP": f"{TWO} fsdp {{made}}",
 }
-# What two runs of one program say differently: times, and rates of them.
+# What two runs of one program say differently: times, rates of them, and a name by the time.
 TIMES = re.compile(
-    r"('?\w*(?:runtime|per_second|_time)'?[:=] ?)'?[\d.e+-]+'?|\d\d:\d\d:\d\d|\b\d+(\.\d+)? ?(secs|seconds|s)\b"
+    r"('?\w*(?:runtime|per_second|_time)'?[:=] ?)'?[\d.e+-]+'?|\d\d:\d\d:\d\d|\b\d+(?:\.\d+)? ?(?:secs|seconds|s)\b"
+    r"|log_\d+\.txt"
 )
 
 

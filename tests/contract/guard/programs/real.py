@@ -53,7 +53,8 @@ def by_hand(model, *, step=None, optimizer=None):
         (step or torch.Tensor.backward)(loss)
         optimizer.step()
         optimizer.zero_grad()
-        print(f"{number} {loss.item()!r}", flush=True)
+        if rank == 0:
+            print(f"{number} {loss.item()!r}", flush=True)
     state = {name: getattr(each, "full_tensor", lambda each=each: each)() for name, each in model.state_dict().items()}
     if rank == 0:
         Path("output").mkdir()

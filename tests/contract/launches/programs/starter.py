@@ -14,7 +14,7 @@ from pathlib import Path
 def main():
     """Ask, pass signals on, and end with the code of the program."""
     name, folder = sys.argv[0].rpartition("/")[2], str(Path.cwd())
-    asked = {"name": name, "words": sys.argv[1:], "env": dict(os.environ), "cwd": folder}
+    asked = {"name": name, "words": sys.argv[1:], "env": {**os.environ, "STARTED_BY": str(os.getppid())}, "cwd": folder}
     server = socket.socket(socket.AF_UNIX)
     server.connect(os.environ["FORK_SERVER"])
     socket.send_fds(server, [json.dumps(asked).encode() + b"\n"], [0, 1, 2])

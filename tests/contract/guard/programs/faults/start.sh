@@ -1,3 +1,3 @@
 #!/bin/sh
 # A script in the image, which Muster cannot read: it starts what it is told.
-exec "$@"
+eval "exec $*"
