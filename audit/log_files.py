@@ -61,7 +61,8 @@ class Readable(Protocol):
 class LogLine:
     """One line of a log: `number` counts from 1 within `file`.
 
-    `data` does not include the end of line; it is None for a line longer than `LONGEST`.
+    `data` does not include the end of line; it is None for a line longer than `LONGEST`, and empty only at the end of a
+    file, for all the lines that are empty there.
     """
 
     file: str
@@ -122,15 +123,17 @@ def numbered(stream: Readable, name: str) -> Iterator[LogLine]:
     Raises:
         OSError: a line does not end within `FARTHEST`.
     """
-    number = 0
+    number, last = 0, b""
     while data := stream.readline(LONGEST + 1):
-        number += 1
+        number, last = number + 1, data.strip()
         if len(data) > LONGEST:
             if not skipped(stream, data):
                 raise endless(name, number)
             yield LogLine(name, number, None)
-        elif data.strip():
+        elif last:
             yield LogLine(name, number, data.rstrip(b"\r\n"))
+    if number and not last:
+        yield LogLine(name, number, b"")
 
 
 def skipped(stream: Readable, data: bytes) -> bool:

@@ -89,7 +89,8 @@ def read(paths: Iterable[Path]) -> Iterator[Entry]:
 def parsed(lines: Iterable[log_files.LogLine]) -> Iterator[Entry]:
     """Make an entry of each line, `log_files.numbered(sys.stdin.buffer, "stdin")` for instance."""
     for line in lines:
-        yield entry_of(line)
+        if line.data != b"":
+            yield entry_of(line)
 
 
 def entry_of(line: log_files.LogLine) -> Entry:

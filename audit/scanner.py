@@ -14,7 +14,7 @@ from typing import cast
 
 from muster.audit import record_schema
 
-__all__ = ["LONGEST", "MARK", "Names", "compiled", "is_secret", "record", "text", "value"]
+__all__ = ["LONGEST", "MARK", "Names", "compiled", "is_secret", "record", "text", "value", "who"]
 
 MARK = "<redacted>"
 """What stands in place of a secret."""
@@ -32,10 +32,11 @@ _TOKENS = re.compile(
     r"|pypi-|npm_|dckr_pat_|gsk_|xai-|hv[bs]\.|r8_|pplx-|tml-|AIza|ya29\.|xox[abeoprs]-|SG\.|A(?:KIA|SIA)(?=[A-Z0-9]{16}\b)"
     r"|xapp-\d-|GOCSPX-|whsec_|do[op]_v1_|glsa_|ATATT3|ATCTT3|(?:SK|dapi)(?=[0-9a-f]{32}\b)|[1-9]\d{7,9}:AA(?=[\w-]{8})"
     r"|AGE-SECRET-KEY-1|pcsk_|lsv2_(?:pt|sk)_|rpa_|tvly-|sbp_|shpat_|lin_api_|ntn_|CCIPAT_|tskey-(?:auth|api)-|PMAK-"
-    r"|NRAK-|sntrys_|dp\.pt\.|figd_)"
+    r"|NRAK-|sntry[su]_|dp\.pt\.|figd_|sk-or-v1-|sk-lf-|tgp_v1_|aph0_|jina_|KGAT_|AQ\.Ab|dckr_oat_|api_org_"
+    r"|(?:fw_|a[ks]-)(?=[A-Za-z0-9]{22,24}(?![\w-]))|sk_(?=[0-9a-f]{48}\b)|pul-(?=[0-9a-f]{40}\b))"
     # A name of Kubernetes has no capitals, and words between dashes. The beginning of a token may be all that is left.
     r"(?:(?=[\w.-]{0,200}[A-Z])[\w.-]{12,}|(?:(?=[a-z]{0,64}\d)[a-z0-9]{20}|[a-z]{32})[\w.-]*"
-    r"|(?=[\w-]{0,200}[0-9A-Z])[\w-]{8,200}(?=…|\.\.\.))"
+    r"|(?<=sk-lf-)[0-9a-f-]{36}|(?=[\w-]{0,200}[0-9A-Z])[\w-]{8,200}(?=…|\.\.\.))"
     r"|(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}"
     r"|(?<![\w-])eyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?"
     r"|(?i:(?<=authorization: bearer )|(?<=authorization: basic ))[\w.~+/=-]{8,}"
@@ -47,8 +48,11 @@ _TOKENS = re.compile(
     r"|(?<=[?&]sig=)[\w%+/=-]{16,}|(?<=X-Amz-Signature=)[0-9a-f]{16,}|(?<=hooks\.slack\.com/services/)[\w/]{16,}"
     r"|(?<![A-Za-z0-9])[\w.~-]{3}\dQ~[\w.~-]{8,}|(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}"  # Azure
     r"|(?<![A-Za-z0-9+])[A-Za-z0-9+/]{86}=="  # Azure's storage
+    # Of AWS: Bedrock and sessions; OpenSSH's keys without their lines.
+    r"|(?<![A-Za-z0-9])(?:ABSK|IQoJb3JpZ2lu|FwoGZXIvYXdz|b3BlbnNzaC1rZXktdjE)[A-Za-z0-9+/]{64,}={0,2}"
     # W&B, where no git commit is meant; Azure DevOps
-    r"|(?<!revision[ =])(?<!commit[ =/])(?<!commit: )(?<!/tree/)(?<!/blob/)(?<!\w:)(?<![\w@.-])[0-9a-f]{40}(?!\w)"
+    r"|(?<!revision[ =])(?<!revision: )(?<!revision\": \")(?<!commit[ =/])(?<!commit: )(?<!checkout )"
+    r"(?<!/tree/)(?<!/blob/)(?<!/snapshots/)(?<!\w:)(?<![\w@.-])[0-9a-f]{40}(?!\w)"
     r"|(?<![\w@.-])(?:(?=[a-z]{0,51}\d)[a-z2-7]{52})(?!\w)"
     # A long word of letters and digits that was cut: nobody knows its form.
     r"|(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,200}\d)(?=[\d+/]{0,200}[A-Za-z])[A-Za-z0-9+/]{16,}(?=…|\.\.\.)",
@@ -116,10 +120,19 @@ def value(given: object, further: Names = None) -> object:
 
 def record(raw: record_schema.Record, further: Names = None) -> record_schema.Record:
     """Return a record with the values that the job has, without secrets; `raw` is not changed."""
-    out = cast("dict[str, object]", value({**raw, "changes": [], "findings": []}, further))
+    out = cast("dict[str, object]", value({**raw, "user": {}, "changes": [], "findings": []}, further))
+    user: record_schema.User = {**raw["user"], "username": who(raw["user"]["username"])}
+    if "groups" in user:
+        user["groups"] = [*map(who, user["groups"])]
+    out["user"] = user
     for part in ("changes", "findings"):
         out[part] = [_entry(each, further) for each in cast("Sequence[Mapping[str, object]]", raw[part])]
     return cast("record_schema.Record", out)
+
+
+def who(given: str) -> str:
+    """Return the name of a user or a group; a mark where all of it is a token, which only a stranger has as a name."""
+    return MARK if text(given) == MARK else given
 
 
 def _entry(entry: Mapping[str, object], further: Names) -> dict[str, object]:

@@ -100,18 +100,27 @@ class RotatingFileSink:
         self._lock: int | None = None
         self._file: int | None = None
         self._written: os.stat_result | None = None  # the file as the last line left it
+        self._line = b""  # the last line
 
     def damage(self) -> str:
-        """Return "truncated", "removed" or "replaced"; a file that was renamed as rotation does is whole."""
+        """Return "truncated", "removed" or "replaced".
+
+        A file is whole that was renamed as rotation does, or truncated behind a copy with all lines (`copytruncate`).
+        """
         if self._written is None:
             return ""
         there = self._path.stat() if self._path.exists() else None
         if there and os.path.samestat(there, self._written):
-            return "truncated" if there.st_size < self._written.st_size else ""
+            return "truncated" if there.st_size < self._written.st_size and not self._is_copied() else ""
         listing = log_files.distinct(log_files.rotated(self._path))
         if any(os.path.samestat(status, self._written) for _, status in listing):
             return ""
         return "replaced" if there else "removed"
+
+    def _is_copied(self) -> bool:
+        """Whether the file before this one ends with the last line."""
+        newest = log_files.rotated(self._path)[-2:-1]
+        return any(next(log_files.last_lines(each), b"") + b"\n" == self._line for each in newest)
 
     def write(self, line: bytes) -> None:
         """Append a line, and rotate the files first when that is due."""
@@ -129,7 +138,7 @@ class RotatingFileSink:
                 os.ftruncate(file, size)
             self._release()
             raise
-        self._written = os.fstat(file)
+        self._written, self._line = os.fstat(file), line
 
     def last_lines(self) -> Iterator[bytes]:
         """Yield the lines of this log from its end, including rotated files."""

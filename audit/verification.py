@@ -68,10 +68,14 @@ def verify(
     succession, beginnings = _Succession(), _Beginnings()
     before = ("", 0)
     for line in lines:
-        if empty := line.number - (before[1] if line.file == before[0] else 0) - 1:
+        is_end = line.data == b""
+        if empty := line.number - (before[1] if line.file == before[0] else 0) - (not is_end):
             told = "1 line is" if empty == 1 else f"{empty} lines are"
-            yield _problem(line, "removed", f"{told} empty before this line; Muster writes no empty line")
+            where = "at the end of this file" if is_end else "before this line"
+            yield _problem(line, "removed", f"{told} empty {where}; Muster writes no empty line")
         before = (line.file, line.number)
+        if is_end:
+            continue
         link = _parsed(line)
         if isinstance(link, Problem):
             yield link

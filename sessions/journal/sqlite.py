@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -35,10 +36,12 @@ _PASSING = {
 """Faults of the storage, and not of the statement: the same may be kept later."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _RESTORE = "restore a backup with `muster sessions restore`"
-_LOGLESS = (
-    "{log}: is gone, and with it what the Gateway wrote last, which did not end by itself; put this file back,"
-    " restore a backup with `muster sessions restore`, or remove {note} to begin without it"
+_LOSS = (
+    "{log}: is gone, cut or older than it was, and with it what the Gateway wrote last, which did not end by itself;"
+    " put the files of the journal back, restore a backup with `muster sessions restore`, or remove {note} to begin"
+    " without it"
 )
+_NUMBERS = 2**31  # of transactions, after which they begin again
 _MOST = 64  # changes of one transaction, so that the first of them is answered soon
 _BESIDE = 16  # the same where several tenants have changes
 
@@ -62,6 +65,12 @@ class _EndedError(Exception):
     """A transaction ended before all of its changes were made."""
 
 
+class _Connection(sqlite3.Connection):
+    """A connection that knows the number of the last transaction that changed the file: its `user_version`."""
+
+    number = 0
+
+
 class SqliteJournal(Journal):
     """A journal in one file, for one Gateway."""
 
@@ -69,9 +78,9 @@ class SqliteJournal(Journal):
         self._file = file
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._waiting: Fair[_Job] = Fair()
-        self._connection: sqlite3.Connection | None = None
+        self._connection: _Connection | None = None
         self._log, self._note = (file.with_name(file.name + end) for end in ("-wal", "-open"))
-        self._is_marked = False
+        self._noted: int | None = None  # a descriptor of the note, whose text is the number of the last transaction
         self._number = 0  # of the file, by which one that was removed or exchanged is noticed
 
     async def open(self) -> None:
@@ -80,15 +89,16 @@ class SqliteJournal(Journal):
 
     def _open(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        if self._note.exists() and self._file.exists() and not self._log.exists():
-            raise ValueError(_LOGLESS.format(log=self._log, note=self._note))
-        self._connection = sqlite3.connect(self._file, isolation_level=None)
+        noted = self._note.read_text(errors="replace") if self._file.exists() and self._note.exists() else ""
+        self._connection = sqlite3.connect(self._file, isolation_level=None, factory=_Connection)
         self._connection.row_factory = sqlite3.Row
         with _told(self._file):
             # FULL: what was answered is kept through a loss of power as well, not only through the end of the process.
             for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
                 self._connection.execute(f"PRAGMA {pragma}")
             _transacted(self._connection, functools.partial(versions.forward, columns=_columns))
+        if noted.isdecimal() and (int(noted) - self._connection.number) % _NUMBERS in range(1, _NUMBERS // 2):
+            raise ValueError(_LOSS.format(log=self._log, note=self._note))
         self._number = self._file.stat().st_ino
 
     async def check(self, seconds: float) -> bool:
@@ -120,16 +130,20 @@ class SqliteJournal(Journal):
         self._thread.shutdown()
 
     def _close(self, connection: sqlite3.Connection) -> None:
-        if self._is_marked:  # first, so that whoever is killed between the two leaves no note without a log
-            self._note.unlink(missing_ok=True)
         connection.close()
-        if not self._log.exists():  # a command may be the one that takes over what a killed Gateway left
+        if self._noted is not None:
+            os.close(self._noted)
             self._note.unlink(missing_ok=True)
 
     async def mark_open(self) -> None:
-        """Make a file beside it, as `Journal.mark_open` says: until it goes, a missing log is a lost one."""
-        await asyncio.to_thread(self._note.touch)
-        self._is_marked = True
+        """Keep a file beside it, as `Journal.mark_open` says: it has the number of the last transaction."""
+        self._noted = await asyncio.to_thread(os.open, self._note, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _tell(self, number: int) -> None:
+        """Note a transaction that is on disk. The note is not: a loss of power leaves an earlier number."""
+        if self._noted is not None:
+            with suppress(OSError):  # an earlier number refuses nothing
+                os.pwrite(self._noted, b"%010d" % number, 0)
 
     async def run(self, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
         """Run a function on the connection, one after the other.
@@ -146,13 +160,14 @@ class SqliteJournal(Journal):
         answer: T = await asyncio.wrap_future(job.answer)
         return answer
 
-    def _turn(self, connection: sqlite3.Connection) -> None:
+    def _turn(self, connection: _Connection) -> None:
         """Run what waits now; nothing when an earlier turn has run it."""
         jobs = [job for job in self._next() if job.answer.set_running_or_notify_cancel()]
         answers: Iterable[Any] = [_Raised(_damaged(self._file, "it was emptied, exchanged or removed"))] * len(jobs)
         if self._is_there():
             answers = _together(connection, jobs) or map(_alone(connection), jobs)
         for job, told in zip(jobs, answers, strict=True):
+            self._tell(connection.number)
             if isinstance(told, _Raised):
                 if isinstance(told.error, DamagedError):
                     self.damage = str(told.error)
@@ -183,7 +198,7 @@ class SqliteJournal(Journal):
             yield job
 
 
-def _together(connection: sqlite3.Connection, jobs: Sequence[_Job]) -> list[Any]:
+def _together(connection: _Connection, jobs: Sequence[_Job]) -> list[Any]:
     """Make changes in one transaction; nothing is kept, and nothing returned, where each has to be tried alone."""
     if len(jobs) < 2:
         return []
@@ -193,7 +208,7 @@ def _together(connection: sqlite3.Connection, jobs: Sequence[_Job]) -> list[Any]
         return []
 
 
-def _alone(connection: sqlite3.Connection) -> Callable[[_Job], Any]:
+def _alone(connection: _Connection) -> Callable[[_Job], Any]:
     return lambda job: _tried(functools.partial(_transacted, connection, job.change))
 
 
@@ -223,11 +238,17 @@ def _saved(connection: sqlite3.Connection, job: _Job) -> Any:
     return answer
 
 
-def _transacted(connection: sqlite3.Connection, change: Callable[[sqlite3.Connection], T]) -> T:
+def _transacted(connection: _Connection, change: Callable[[sqlite3.Connection], T]) -> T:
     connection.execute("BEGIN IMMEDIATE")
     try:
+        before = connection.total_changes
         answer = change(connection)
+        (number,) = connection.execute("PRAGMA user_version").fetchone()
+        if connection.total_changes != before:
+            number = (number + 1) % _NUMBERS
+            connection.execute(f"PRAGMA user_version = {number}")
         connection.execute("COMMIT")
+        connection.number = number
     except BaseException:
         if connection.in_transaction:  # some errors have ended it
             connection.execute("ROLLBACK")

@@ -77,11 +77,12 @@ class Changes:
         findings: what was reported on the way.
         count: the number of changes, as `len` tells it too; it is asked for more often than any is made.
         known: what was found out about `document` as it stands now; each change empties it. One job alone may use it.
+        keepers: further memories of that job, which each change empties too.
     """
 
     __slots__ = (
         *("_fresh", "_holder", "_outer", "_owned", "_parts", "_places", "_recorded", "_units"),
-        *("count", "document", "findings", "known", "original"),
+        *("count", "document", "findings", "keepers", "known", "original"),
     )
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -90,6 +91,7 @@ class Changes:
         self.findings: list[findings.Finding] = []
         self.count = 0
         self.known: dict[Any, Any] = {}
+        self.keepers: list[dict[str, Any]] = []
         self._recorded: list[Change] = []
         self._places: list[Path] = []
         self._units: dict[str, Any] = {}
@@ -267,6 +269,9 @@ class Changes:
         self._places += places
         self.count += len(changes)
         self.known.clear()
+        for each in self.keepers:
+            each.clear()
+        self.keepers.clear()
         part = _part(places[0])
         self._parts[part] = self._parts.get(part, 0) + len(changes)
         for unit in {change.unit: None for change in changes}:

@@ -8,7 +8,7 @@ a running job could not even be suspended. The object itself remembers what was 
 Users can write the annotation at CREATE, so it is not trusted: only fields that are immutable anyway are restored.
 Restoring any other could keep a queue from suspending the job; a user gains nothing by naming an immutable one. Fields
 that stay mutable while a job is suspended are restored only where they are Muster's own: pod labels `muster.dev/*`, and
-the tolerations and gates that Muster added (`entries` says why).
+the tolerations and gates that Muster added.
 
 One field is restored that Muster never changed. JobSet's defaulting webhook, called at CREATE only, completes the
 volume claims (mjobset, v0.12.0: retention policy, empty status); Trainer's applies lack those defaults, and the CEL
@@ -18,6 +18,14 @@ neither resumed nor suspended.
 Nothing is recomputed on UPDATE, neither by a newer Muster nor after a change of runtime or configuration. A value that
 is neither the remembered one nor the stored one is an edit; it is left alone, so that its author gets the API server's
 own answer.
+
+List entries that are kept: both lists are mutable while a job is suspended, so they are not restored as a whole. But
+`tolerations` is atomic: where a runtime or a queue writes a toleration of its own, each of Trainer's applies would
+silently drop the one that Muster added, and the resumed pods would wait for a node that refuses them. And `kubectl
+apply` of a file replaces every list of a custom resource, so that pods would run without a seat. Therefore the hash of
+each added entry is remembered, and an update that lacks the entry gets it again at the end of its list. Users can write
+the memory at CREATE, and gain nothing by naming an entry there: the entry must be on the stored object already, a
+toleration forbids nothing, and Muster's own gate is the only gate that counts.
 """
 
 from __future__ import annotations
@@ -29,9 +37,8 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-from muster.strategies.changes import entries
 from muster.strategies.changes.changes import Changes
-from muster.strategies.documents import names, paths
+from muster.strategies.documents import decoding, names, paths
 from muster.strategies.documents.paths import ABSENT, Absent, Path
 
 __all__ = ["APPLIED_RULE", "MAX_TEXT", "MOST_FIELDS", "applied", "is_certain", "keep_memory", "remember", "restore"]
@@ -64,6 +71,12 @@ _FROZEN = frozenset(
     }
 )
 _MUTABLE = frozenset({"annotations", "labels", "nodeSelector", "tolerations", "schedulingGates"})
+_TOLERATIONS, _GATES = "tolerations", "schedulingGates"
+_UNITS = (f".{_TOLERATIONS}", f".{_GATES}", f".{_TOLERATIONS}[{names.SEAT_GATE}]", f".{_GATES}[{names.SEAT_GATE}]")
+_MOST = 64  # lists of one object, and entries of one list; the rest is ignored
+_REASON = "Muster added this entry when the job was created; the update lacks it, and the pods need it"
+
+_Memory = dict[str, list[str]]
 
 
 def remember(changes: Changes, framework: str, version: str, *, certain: bool = False) -> None:
@@ -93,7 +106,7 @@ def remember(changes: Changes, framework: str, version: str, *, certain: bool = 
     note = {"strategy": framework, "version": version, "fields": fields}
     if certain:
         note["predicted"] = _RIGHT
-    if added := entries.added(changes, _kept(changes.original), _hash):
+    if added := _added(changes, _kept(changes.original)):
         note["kept"] = added
     text = _WRITTEN(note)  # in the order of recording: restored entries keep theirs
     if len(text) > MAX_TEXT:
@@ -152,7 +165,7 @@ def restore(old: Mapping[str, Any], changes: Changes) -> None:
                 _restore_field(old, changes, stored_at, incoming_at, digest)
         for incoming_at, stored_at, digest in sorted(late, key=operator.itemgetter(0), reverse=True):
             _restore_field(old, changes, stored_at, incoming_at, digest)
-        entries.keep(old, changes, memory.get("kept"), _hash)
+        _keep_entries(old, changes, memory.get("kept"))
         _restore_claims(old, changes)
     _keep(old, changes)
 
@@ -283,3 +296,59 @@ def _hash(value: Any) -> str:
         return _ABSENT_HASH
     text = _CANONICAL(value)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _added(changes: Changes, earlier: Mapping[str, Any]) -> _Memory:
+    """Return the hashes of the entries that were added, by the field path of their list.
+
+    Args:
+        changes: the recorded changes.
+        earlier: the memory of a first pass, before another webhook changed the object.
+    """
+    found: _Memory = {field: list(hashes) for field, hashes in earlier.items() if isinstance(hashes, list)}
+    for change in changes:
+        if change.unit.endswith(_UNITS) and change.op != "remove":
+            field = change.unit.removesuffix(f"[{names.SEAT_GATE}]")
+            entries = change.after if isinstance(change.after, list) else [change.after]
+            found.setdefault(field, []).extend(_hash(entry) for entry in entries)
+    return found
+
+
+def _keep_entries(old: Mapping[str, Any], changes: Changes, memory: Any) -> None:
+    """Add each remembered entry that the stored object has and the update lacks.
+
+    Args:
+        old: the stored object.
+        changes: the changes of the incoming object.
+        memory: what `_added` returned; users can write it, so it may have any shape.
+    """
+    remembered = memory.items() if isinstance(memory, dict) else ()
+    seen: set[Path] = set()  # a list has many names
+    for field, hashes in itertools.islice(remembered, _MOST):
+        stored_at, incoming_at = paths.locate(old, field), paths.locate(changes.document, field)
+        if not isinstance(hashes, list) or stored_at is None or incoming_at is None or stored_at in seen:
+            continue
+        seen.add(stored_at)
+        known = frozenset(each for each in hashes if isinstance(each, str))
+        stored = [
+            each for each in decoding.sequence(paths.lookup(old, stored_at))[:_MOST] if _is_kept(incoming_at, each)
+        ]
+        wanted = {hashed: each for each in stored if (hashed := _hash(each)) in known}
+        for entry in _lacked(list(wanted.values()), changes.get(*incoming_at)):
+            changes.append(incoming_at, entry, rule="core/restore", reason=_REASON)
+
+
+def _lacked(wanted: list[Any], found: Any) -> list[Any]:
+    """Return the entries that a list lacks; each of its entries is looked at once and then compared with few."""
+    for entry in decoding.sequence(found):
+        if not wanted:
+            break
+        if entry in wanted:
+            wanted = [each for each in wanted if each != entry]
+    return wanted
+
+
+def _is_kept(path: Path, entry: Any) -> bool:
+    if path[:2] != ("spec", "replicatedJobs"):
+        return False
+    return path[-1] == _TOLERATIONS or (path[-1] == _GATES and entry == {"name": names.SEAT_GATE})

@@ -28,7 +28,7 @@ from typing import Any
 from msgspec import Struct
 
 from muster.strategies.checks import jobset_policies, role_checks, startups, volume_checks
-from muster.strategies.documents import labels, names, paths, quantities
+from muster.strategies.documents import names, paths, quantities
 from muster.strategies.documents.findings import Finding, Severity, error
 from muster.strategies.documents.model import (
     Amounts,
@@ -207,8 +207,13 @@ def _of_volume(volume: Volume) -> Iterator[tuple[Path, str]]:
         yield ("secret", "secretName"), secret.secret_name
 
 
+_LONGEST_NAME = 253
+_OF_OBJECTS = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
+"""The name of a ConfigMap, a Secret, a claim and most other objects (apimachinery IsDNS1123Subdomain)."""
+
+
 def _is_wrong(name: str) -> bool:
-    return bool(name) and not labels.is_object(name)
+    return bool(name) and (len(name) > _LONGEST_NAME or re.fullmatch(_OF_OBJECTS, name) is None)
 
 
 _UNNAMED = (

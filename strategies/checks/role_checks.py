@@ -27,9 +27,8 @@ from muster.strategies.jobs.jobs import Job
 from muster.strategies.jobs.templates import Template, list_templates, placed
 from muster.strategies.platform import machines
 from muster.strategies.platform.placements import KNOWN, Node, Role
-from muster.strategies.roles import role_memories
-from muster.strategies.roles.affinities import REQUIRED, is_empty
-from muster.strategies.roles.tolerations import tolerates
+from muster.strategies.roles import role_additions
+from muster.strategies.roles.role_additions import REQUIRED, is_empty, tolerates
 
 __all__ = ["Fault", "Nodes", "check_roles", "faults", "lets"]
 
@@ -80,7 +79,7 @@ def _template(job: Job, template: Template, memory: str | None, nodes: Nodes) ->
         yield warning(assigned.field, assigned.word, message, rule="roles/label")
         return
     yield from _contradictions(template, role)
-    yield from _on_nodes(template, role, role_memories.planned(template, memory), nodes(role))
+    yield from _on_nodes(template, role, role_additions.planned(template, memory), nodes(role))
 
 
 def _on_nodes(template: Template, role: Role, wanted: int, nodes: Iterable[Node]) -> Iterator[Finding]:

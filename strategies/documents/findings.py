@@ -14,6 +14,7 @@ from typing import Any
 
 __all__ = [
     "MOST",
+    "OPEN",
     "Finding",
     "Severity",
     "beginning",
@@ -88,6 +89,10 @@ def error(field: str, value: Any, message: str, *, rule: str) -> Finding:
 def warning(field: str, value: Any, message: str, *, rule: str) -> Finding:
     """Make a finding that is shown while the job passes."""
     return _made(Severity.WARNING, field, value, message, rule)
+
+
+OPEN = "open: the guard measures it at the start"
+"""How a note ends about what documents cannot tell; docs/guard.md says which jobs have the guard."""
 
 
 def note(field: str, value: Any, message: str, *, rule: str) -> Finding:

@@ -8,35 +8,38 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["MOST", "is_too_deep"]
+__all__ = ["MOST", "levels"]
 
 MOST = 160
 """Levels of objects and lists of a whole text."""
 
-_OTHERS = bytes(set(range(256)) - set(b"[]{}"))
+_OTHERS = bytes(set(range(256)) - set(b'[]{}"'))
+_AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _WORK = 4 << 20  # bytes that are looked through, beyond which the value is walked instead
 
 
-def is_too_deep(text: bytes | bytearray, value: Any) -> bool:
-    """Whether a JSON text nests deeper than `MOST`; its brackets tell it of most texts, as pairs within pairs.
+def levels(text: bytes | bytearray, value: Any) -> int:
+    """Return how deep a JSON text nests at most: more than `MOST` only where it does nest deeper than that.
+
+    The brackets outside of its strings tell it, as pairs within pairs.
 
     Args:
         text: the text.
-        value: what was read from it; asked where brackets within strings leave the text in doubt.
+        value: what was read from it; asked where pairs take long to count.
     """
-    if text.count(b"[") + text.count(b"{") <= MOST:
-        return False
-    left = bytes(text).translate(None, _OTHERS)
-    work = 0
-    for _ in range(MOST):
-        work += len(left)
-        shorter = left.replace(b"[]", b"").replace(b"{}", b"")
-        if not shorter:
-            return False
-        if len(shorter) == len(left) or work > _WORK:
+    held = text.count(b"[") + text.count(b"{")
+    if held <= MOST:
+        return held
+    signs = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_AS_LISTS, _OTHERS)
+    left, work = b"".join(signs.replace(b'""', b"").split(b'"')[::2]), 0  # between quotes are those of strings
+    for level in range(MOST):
+        if not left:
+            return level
+        if work > _WORK:
             break
-        left = shorter
-    return _is_deep(value)
+        work += len(left)
+        left = left.replace(b"[]", b"")
+    return MOST + (bool(left) and (work <= _WORK or _is_deep(value)))
 
 
 def _is_deep(value: Any) -> bool:

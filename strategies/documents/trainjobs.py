@@ -47,8 +47,8 @@ def runtime_ref(trainjob: Mapping[str, Any]) -> tuple[str, str]:
 
 def is_supported(trainjob: Mapping[str, Any]) -> bool:
     """Whether `spec.runtimeRef` names something that Trainer can use as a runtime, if it exists."""
-    kind, name = runtime_ref(trainjob)
-    return bool(name) and kind in RUNTIME_KINDS and _ref(trainjob).api_group in (None, names.TRAINER_GROUP)
+    ref = _ref(trainjob)
+    return bool(ref.name) and ref.kind in (*RUNTIME_KINDS, "") and ref.api_group in (None, names.TRAINER_GROUP)
 
 
 def trainer(trainjob: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,16 +5,17 @@ server's caches, files for the CLI, a test).
 
 Memories: what is found out about a job is found once for each state of its document.
 
-A decision asks for the container, the launch and the topology of a job some hundred times. `once` is for what a view of
-a job tells, `once_for_all` for what is the same in all its views, and `once_for_part` for what one part alone decides,
-which the changes of the other parts leave as it is.
+A decision asks for the container, the launch and the topology of a job some hundred times. Of functions, `once` is for
+what a view of a job tells, `once_for_all` for what is the same in all its views, and `once_for_part` for what one part
+alone decides, which the changes of the other parts leave as it is. A `Fact` is a property that a view keeps in its own
+`__dict__`, so that asking for it again calls nothing.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Generic, Literal, Protocol, TypeVar, TypeVarTuple, cast
 
 from msgspec import Struct, field, structs
 
@@ -86,13 +87,47 @@ def once_for_part(find: Callable[[_Job, *_More], _Found]) -> Callable[[_Job, *_M
 
     @functools.wraps(find)
     def look(job: _Job, *more: *_More) -> Any:
-        key, state = (find, job.part, more), job.state
+        key, known = (find, job.part, more), job.changes.known
+        try:
+            return known[key]
+        except KeyError:
+            state = job.state
         kept = job.memory.get(key)
         if kept is None or kept[0] != state:
             kept = job.memory[key] = (state, find(job, *more))
+        known[key] = kept[1]
         return kept[1]
 
     return look
+
+
+class Fact(Generic[_Found]):
+    """A property of a job, found once for each state of it; a `SharedFact` is the same in all views."""
+
+    _of_view = True
+
+    def __init__(self, find: Callable[[Any], _Found]) -> None:
+        self._find, self.__doc__ = find, find.__doc__
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, job: Any, _owner: type | None = None) -> _Found:
+        """Find it for a view that has not kept it, or whose job has changed since."""
+        known, kept = job.changes.known, job.__dict__
+        key = (self, job.part) if self._of_view else self
+        if key not in known:
+            known[key] = self._find(job)
+        if not kept:
+            job.changes.keepers.append(kept)
+        kept[self._name] = known[key]
+        return cast("_Found", known[key])
+
+
+class SharedFact(Fact[_Found]):
+    """A property that is found once for all views of a job."""
+
+    _of_view = False
 
 
 MOST_TOGETHER = 32
@@ -113,7 +148,7 @@ class Settings(Struct, frozen=True):
     profile: str | None = None
 
 
-class Job(Struct, frozen=True, eq=False):
+class Job(Struct, frozen=True, eq=False, dict=True):
     """One TrainJob or JobSet under admission.
 
     Attributes:
@@ -161,14 +196,12 @@ class Job(Struct, frozen=True, eq=False):
         """`metadata.name`; None where the API server will still generate it from `generateName`."""
         return self.metadata.name or None
 
-    @property
-    @once_for_all
+    @SharedFact
     def metadata(self) -> model.ObjectMeta:
         """`metadata` of the job."""
         return decoding.read(self.document.get("metadata") or {}, model.ObjectMeta)
 
-    @property
-    @once_for_all
+    @SharedFact
     def trainer(self) -> model.Trainer:
         """`spec.trainer` of the TrainJob, or of the TrainJob that owns the JobSet; empty when missing.
 
@@ -176,28 +209,24 @@ class Job(Struct, frozen=True, eq=False):
         """
         return resources.effective(self.trainjob.spec.trainer if self.trainjob else model.Trainer(), self.runtime)
 
-    @property
-    @once_for_all
+    @SharedFact
     def trainjob(self) -> model.TrainJob | None:
         """The TrainJob, or the one that controls the JobSet; None for a JobSet of an author."""
         return decoding.read(self.document, model.TrainJob) if self.kind == "TrainJob" else self.owning
 
-    @property
-    @once
+    @SharedFact
     def owning(self) -> model.TrainJob | None:
         """The TrainJob that controls a JobSet, None for any other."""
         return None if self.owner is None else decoding.read(self.owner, model.TrainJob)
 
-    @property
-    @once_for_all
+    @SharedFact
     def jobset(self) -> model.JobSetSpec:
         """The JobSetSpec of the job: its own, or that of its runtime's template; empty when there is none."""
         if self.kind == "JobSet":
             return decoding.read(self.document, model.JobSet).spec
         return self.runtime.value.spec.template.spec if self.runtime else model.JobSetSpec()
 
-    @property
-    @once_for_all
+    @SharedFact
     def raw_trainer(self) -> Mapping[str, Any]:
         """`trainer` as the documents hold it."""
         document, processes = self.document if self.kind == "TrainJob" else self.owner, self.trainer.num_proc_per_node
@@ -207,8 +236,7 @@ class Job(Struct, frozen=True, eq=False):
         others = {member: value for member, value in found.items() if member != "numProcPerNode"}
         return others if processes is None else {**others, "numProcPerNode": processes}
 
-    @property
-    @once
+    @Fact
     def container(self) -> pods.Place | None:
         """The training container: of the JobSet itself, or of the runtime of a TrainJob.
 
@@ -242,8 +270,7 @@ class Job(Struct, frozen=True, eq=False):
         theirs = self.container.container.image if self.container else ""
         return self.kind == "JobSet" or (bool(image) and image != theirs)
 
-    @property
-    @once
+    @Fact
     def world(self) -> tuple[pods.Place, ...]:
         """The training containers whose processes meet, in the order of their ranks; one of each replicated job."""
         container = self.container
@@ -253,8 +280,7 @@ class Job(Struct, frozen=True, eq=False):
             return (container,)
         return self._every
 
-    @property
-    @once_for_all
+    @SharedFact
     def _every(self) -> tuple[pods.Place, ...]:
         return tuple(pods.place(self.document, *each) for each in self.parts.places)
 
@@ -301,8 +327,7 @@ class Job(Struct, frozen=True, eq=False):
         levels.insert(0 if self.owner is None else len(levels), self.metadata.annotations)
         return askings.read(levels) or frozenset()
 
-    @property
-    @once
+    @SharedFact
     def common_role(self) -> tuple[str, str, str] | None:
         """The nearest role label outside of the replicated jobs: its value, the object that has it, its field there.
 
@@ -324,8 +349,7 @@ class Job(Struct, frozen=True, eq=False):
                 return written[key], where
         return None
 
-    @property
-    @once
+    @SharedFact
     def _annotations(self) -> tuple[tuple[Mapping[str, str], str], ...]:
         """Annotations that there are, and where they are written, nearest first."""
         every = (

@@ -70,11 +70,6 @@ class Template(Struct, frozen=True, dict=True):
         """Whether Trainer downloads a dataset or a model with it, before the training starts."""
         return self.job.labels.get(names.ANCESTOR_LABEL) in ("dataset-initializer", "model-initializer")
 
-    @property
-    def is_annotated(self) -> bool:
-        """Whether its pods or its Jobs have annotations."""
-        return bool(self.annotations or self.job.template.metadata.annotations)
-
     @functools.cached_property
     def main(self) -> tuple[Path, model.Container] | None:
         """Path and value of the container that does the work."""
@@ -104,11 +99,6 @@ class Template(Struct, frozen=True, dict=True):
     def annotations(self) -> Mapping[str, str]:
         """The annotations of its pods."""
         return self.job.template.spec.template.metadata.annotations
-
-    @property
-    def annotations_path(self) -> Path:
-        """Where the annotations of its pods are."""
-        return (*self.path, *_POD, "metadata", "annotations")
 
     def field(self, *inside: str | int) -> str:
         """Return the field path of the place `inside` the pod spec, or in the patch that wrote it."""

@@ -61,21 +61,21 @@ _FAMILIES: Mapping[str, tuple[int, int]] = {
     "ada-lovelace": (8, 9),
     "hopper": (9, 0),
 }
-_GEFORCE = re.compile(r"(?:QUADRO-)?RTX-([4568]000)(?:$|-(?!ADA|BLACKWELL|PRO))|GEFORCE-RTX-(20|30|40|50)\d\d")
+_GEFORCE = r"(?:QUADRO-)?RTX-([4568]000)(?:$|-(?!ADA|BLACKWELL|PRO))|GEFORCE-RTX-(20|30|40|50)\d\d"
 _CARDS = {"20": (7, 5), "30": (8, 6), "40": (8, 9), "50": (12, 0)}
 _INSTANCES = (
-    (re.compile(r"p2\."), (3, 7)),
-    (re.compile(r"g3s?\."), (5, 2)),
-    (re.compile(r"p3(?:dn)?\."), (7, 0)),
-    (re.compile(r"g4dn\.|g5g\."), (7, 5)),
-    (re.compile(r"p4de?\.|a2-"), (8, 0)),
-    (re.compile(r"g5\."), (8, 6)),
-    (re.compile(r"gr?6e?\.|g2-"), (8, 9)),
-    (re.compile(r"p5(?:e|en)?\.|a3-"), (9, 0)),
-    (re.compile(r"Standard_N[CD]\d+r?s_v3$|Standard_ND40rs_v2$"), (7, 0)),
-    (re.compile(r"Standard_NC\d+as_T4_v3$"), (7, 5)),
-    (re.compile(r"Standard_N[CD][0-9a-z]+_A100_v4$"), (8, 0)),
-    (re.compile(r"Standard_N[CD][0-9a-z]+_H[12]00_v5$"), (9, 0)),
+    (r"p2\.", (3, 7)),
+    (r"g3s?\.", (5, 2)),
+    (r"p3(?:dn)?\.", (7, 0)),
+    (r"g4dn\.|g5g\.", (7, 5)),
+    (r"p4de?\.|a2-", (8, 0)),
+    (r"g5\.", (8, 6)),
+    (r"gr?6e?\.|g2-", (8, 9)),
+    (r"p5(?:e|en)?\.|a3-", (9, 0)),
+    (r"Standard_N[CD]\d+r?s_v3$|Standard_ND40rs_v2$", (7, 0)),
+    (r"Standard_NC\d+as_T4_v3$", (7, 5)),
+    (r"Standard_N[CD][0-9a-z]+_A100_v4$", (8, 0)),
+    (r"Standard_N[CD][0-9a-z]+_H[12]00_v5$", (9, 0)),
 )
 
 
@@ -136,7 +136,7 @@ def _bounds(asked: Mapping[str, tuple[str, ...]]) -> Iterator[Generation]:
 
 def _product(value: str) -> tuple[int, int] | None:
     name = value.upper().removesuffix("-SHARED").removeprefix("NVIDIA-").removeprefix("TESLA-")
-    card = _GEFORCE.match(name)
+    card = re.match(_GEFORCE, name)
     if card is not None:
         return _CARDS[card[2]] if card[2] else (7, 5)
     return _OF_GPUS.get(name.partition("-")[0])
@@ -151,7 +151,7 @@ def _major(value: str) -> tuple[int, int] | None:
 
 
 def _instance(value: str) -> tuple[int, int] | None:
-    return next((found for pattern, found in _INSTANCES if pattern.match(value)), None)
+    return next((found for pattern, found in _INSTANCES if re.match(pattern, value)), None)
 
 
 _READERS = {
@@ -173,7 +173,7 @@ _ATTENTION: Mapping[str, tuple[int, int]] = {
 }
 _TRUE = frozenset({"true", "1", "yes", "y", "t"})
 _TF32, _COMPILED, _FP8, _CUDA_13 = (8, 0), (7, 0), (8, 9), (7, 5)
-_OF_CUDA_13 = re.compile(r"(?:^|[-_.])cu(?:da)?13(?![0-9]{2,})")
+_OF_CUDA_13 = r"(?:^|[-_.])cu(?:da)?13(?![0-9]{2,})"
 _RULE = "core/generation"
 
 
@@ -231,7 +231,7 @@ def _image(job: Job, found: Generation) -> Iterator[Finding]:
     own = job.trainer.image if job.kind == "TrainJob" else ""
     image = own or (job.container.container.image if job.container is not None else "")
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
-    if found.capability >= _CUDA_13 or not _OF_CUDA_13.search(tag):
+    if found.capability >= _CUDA_13 or not re.search(_OF_CUDA_13, tag):
         return
     message = (
         f"has CUDA 13, whose kernels are for a capability of 7.5 and above, and {_have(found)}; use one of CUDA 12"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from muster.strategies.documents import model, names, quantities
-from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.documents.findings import OPEN, Finding, beginning, error, note, warning
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import (
     launches,
@@ -299,9 +299,7 @@ _CURE = "use PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK and MASTER_ADDR, or r
 
 def _unknown(site: Site, world: World, topology: Topology) -> Iterator[Finding]:
     if world.unknown and not world.own and not world.fault and topology.is_distributed:
-        message = f"{world.unknown}, so it cannot know whether {topology.size} start"
-        if not world.unknown.startswith("Muster"):
-            message = f"{world.unknown}, so Muster cannot know whether {topology.size} start"
+        message = f"{world.unknown}; whether {topology.size} start is {OPEN}"
         yield note(site.locate_option(world.launch, ""), _shown(world), message, rule="core/unknown-world")
 
 
@@ -430,8 +428,7 @@ def _uncertain(site: Site, every: Sequence[World]) -> Iterator[Finding]:
     """Tell that a shell decides whether a launch runs: under a condition, in a loop, or in the background."""
     world = next(world for world in every if not world.launch.certain)
     message = (
-        "the shell runs this launch under a condition or in the background, so Muster cannot know whether it runs, and "
-        "to its end"
+        f"the shell runs this launch under a condition or in the background; whether it runs, and to its end, is {OPEN}"
     )
     yield note(site.locate_option(world.launch, ""), _shown(world), message, rule="core/unknown-world")
 

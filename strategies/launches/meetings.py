@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from muster.strategies.documents import names
-from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.documents.findings import OPEN, Finding, beginning, error, note, warning
 from muster.strategies.documents.model import Container
 from muster.strategies.documents.paths import field
 from muster.strategies.documents.quantities import whole
@@ -125,7 +125,7 @@ def _rank(
         message = f"gives the ranks from {low} on, and the nodes wait for rank 0; use the index itself"
         yield report(rank.field, rank.shown, message, rule="core/fixed-rank")
     elif rank is not None and "$((" in rank.text and not re.search(_COPIED, rank.text):
-        message = "is computed in the shell, and Muster cannot see whether each node gets its own rank, from 0 on"
+        message = f"is computed in the shell; whether each node gets its own rank, from 0 on, is {OPEN}"
         yield note(rank.field, rank.shown, message, rule="core/unknown-world")
 
 

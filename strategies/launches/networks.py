@@ -90,7 +90,7 @@ class _Fault(NamedTuple):
         several: whether a value is wrong only where several nodes train.
     """
 
-    wrong: re.Pattern[str]
+    wrong: str
     message: str
     several: bool = False
 
@@ -106,7 +106,7 @@ def _interfaces(job: Job, site: Site, nodes: int) -> Iterator[Finding]:
         if "$" in value or len(value) > _LONGEST or (on_cpu and name.startswith("NCCL_")):
             continue  # NCCL connects GPUs
         for fault in _FAULTS[name]:
-            if fault.wrong.fullmatch(value) and (nodes >= _SEVERAL or not fault.several):
+            if re.fullmatch(fault.wrong, value) and (nodes >= _SEVERAL or not fault.several):
                 sure = fault.several and (on_cpu or name == _NCCL) and launch is not None and launch.certain
                 place = f"{site.place}.command" if name in exported else sites.locate_variable(job, site, name)
                 report = error if sure else warning
@@ -116,19 +116,19 @@ def _interfaces(job: Job, site: Site, nodes: int) -> Iterator[Finding]:
 
 _LONGEST = 256
 _NCCL = "NCCL_SOCKET_IFNAME"
-_LOOPBACKS = re.compile(r"\s*=?\s*lo0?\s*(,\s*lo0?\s*)*")
+_LOOPBACKS = r"\s*=?\s*lo0?\s*(,\s*lo0?\s*)*"
 _ALONE = (
     "is the loopback of each pod, on which {} reaches no other node; name an interface of the pod network, such as "
     "eth0, or remove it"
 )
 _DEVICES = r"mlx[45]|bnxt_re|irdma|hfi1_|rocep|qedr|erdma"
 _TWICE = _Fault(
-    re.compile(r"[^,]*,(.*,)?\s*[\^=].*"),
+    r"[^,]*,(.*,)?\s*[\^=].*",
     "has ^ or = inside the list, and only the sign in front counts, for the whole list; write it once",
 )
 _BY_PREFIX = (
     _Fault(
-        re.compile(rf"(?!\^)(.*,|=)?\s*({_DEVICES}).*"),
+        rf"(?!\^)(.*,|=)?\s*({_DEVICES}).*",
         "names an InfiniBand device, and no network interface begins so; NCCL_IB_HCA takes it, and this variable takes "
         "interfaces such as eth0",
     ),
@@ -139,7 +139,7 @@ _FAULTS: Mapping[str, tuple[_Fault, ...]] = {
     "HCCL_SOCKET_IFNAME": _BY_PREFIX,
     "NCCL_IB_HCA": (
         _Fault(
-            re.compile(r"(?!\^)(.*,|=)?\s*(eth\d|en[ospxP]\d|bond\d|lo\b|ib\d+\b).*"),
+            r"(?!\^)(.*,|=)?\s*(eth\d|en[ospxP]\d|bond\d|lo\b|ib\d+\b).*",
             "names a network interface, and this variable takes InfiniBand devices such as mlx5_0; NCCL would use none "
             "of them; NCCL_SOCKET_IFNAME takes interfaces",
         ),
@@ -147,7 +147,7 @@ _FAULTS: Mapping[str, tuple[_Fault, ...]] = {
     ),
     "NCCL_COMM_ID": (
         _Fault(
-            re.compile(r"(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+"),
+            r"(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+",
             "is the loopback of each pod, where the ranks of other nodes find no first rank; remove it",
             several=True,
         ),
@@ -155,21 +155,21 @@ _FAULTS: Mapping[str, tuple[_Fault, ...]] = {
     "GLOO_SOCKET_IFNAME": (
         _Fault(_LOOPBACKS, _ALONE.format("Gloo"), several=True),
         _Fault(
-            re.compile(r"[\s\^=].*|.*,[\s\^=].*"),
+            r"[\s\^=].*|.*,[\s\^=].*",
             "is a form of NCCL, and Gloo takes interfaces with commas between them, without ^, = and blanks, and stops "
             "where it finds none of this name; name one, such as eth0, or remove it",
         ),
     ),
     "TP_SOCKET_IFNAME": (
         _Fault(
-            re.compile(r".*[\^=,\s].*"),
+            r".*[\^=,\s].*",
             "is a list or a form of NCCL, and TensorPipe takes the name of one interface and ignores another value; "
             "name one, such as eth0, or remove it",
         ),
     ),
     "UCX_NET_DEVICES": (
         _Fault(
-            re.compile(r"(.*,)?\s*[\^=].*"),
+            r"(.*,)?\s*[\^=].*",
             "is a form of NCCL, and UCX takes names of devices with commas between them, or all; name them, such as "
             "mlx5_0:1, or remove it",
         ),

@@ -70,7 +70,7 @@ class Site(Struct, frozen=True, dict=True):
     @functools.cached_property
     def values(self) -> Mapping[str, str | None]:
         """The text of each variable by name, None for one that only the pod knows."""
-        return {name: each.literal for name, each in self.variables.items()}
+        return {name: each.value if each.value_from is None else None for name, each in self.variables.items()}
 
     @property
     def launch(self) -> Launch:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct
 
 from muster.strategies.documents import model, names
-from muster.strategies.documents.findings import Finding, beginning, error, note, warning
+from muster.strategies.documents.findings import OPEN, Finding, beginning, error, note, warning
 from muster.strategies.documents.quantities import whole
 from muster.strategies.jobs import templates
 from muster.strategies.jobs.jobs import Job
@@ -75,8 +75,8 @@ def check(job: Job) -> Iterator[Finding]:
     training = site.reading.training
     if training is not None and training.launcher is Launcher.PYTHON and hosts.nodes > 1:
         message = (
-            f"only the launcher's pod runs this plain program, and Muster cannot see whether it starts processes on "
-            f"the others of the job's {hosts.nodes} nodes, which is known only when the job runs; mpirun would"
+            f"only the launcher's pod runs this plain program; whether it starts processes on the others of the job's "
+            f"{hosts.nodes} nodes is {OPEN}; mpirun would"
         )
         yield note(site.locate_option(training, ""), quotes.launch(training), message, rule="core/nodes")
 

@@ -48,8 +48,9 @@ class LauncherSettings(Struct, frozen=True):
     env: Mapping[str, str | None] = field(default_factory=dict)
     facts: Mapping[str, Value] = field(default_factory=dict)
 
+    @property
     def written(self) -> Sequence[str]:
-        """Return the options that are given, and `env.NAME` of each variable."""
+        """The options that are given, and `env.NAME` of each variable."""
         return [*self.values, *(f"env.{name}" for name in self.env)]
 
     def value(self, name: str) -> Value:

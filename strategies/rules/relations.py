@@ -160,8 +160,9 @@ Truth: TypeAlias = bool | None
 class View(Protocol):
     """The settings of one launch, and facts about it."""
 
+    @property
     def written(self) -> Collection[str]:
-        """Return the names of the settings that the launch writes itself."""
+        """The names of the settings that the launch writes itself."""
 
     def value(self, name: str) -> Value:
         """Return the value of a setting, its default where it is not written, or a fact; None for an unknown name."""
@@ -175,7 +176,7 @@ class View(Protocol):
 
 def judge(rows: Rows, view: View) -> Iterator[Finding]:
     """Yield a finding for each row that the settings break."""
-    written = view.written()
+    written = view.written
     about = (row for name in written if name in rows.flags for row in rows.of(name))
     for row in itertools.chain(about, rows.always):
         yield from _judged(row, view, written)
@@ -215,27 +216,16 @@ def _wrong(row: Row, value: Value, view: View) -> Value:
 def _all_hold(conditions: Conditions, view: View) -> Truth:
     known = True
     for name, test in conditions.items():
-        found = _holds(name, test, view)
-        if found is False:
-            return False
-        known = known and found is not None
-    return True if known else None
-
-
-def _holds(name: str, test: Operand, view: View) -> Truth:
-    if not isinstance(test, Mapping):
-        return _tested("one_of", view.value(name), test, view)
-    known = True
-    for each, operand in test.items():
-        if each == "written":
-            found: Truth = (name in view.written()) is operand
-        else:
-            value = view.value(name)
-            # A bound on a setting that has no value does not hold.
-            found = False if value is None and each not in _OF_NONE else _tested(each, value, operand, view)
-        if found is False:
-            return False
-        known = known and found is not None
+        value = view.value(name)
+        for each, operand in test.items() if isinstance(test, Mapping) else (("one_of", test),):
+            if each == "written":
+                found: Truth = (name in view.written) is operand
+            else:
+                # A bound on a setting that has no value does not hold.
+                found = False if value is None and each not in _OF_NONE else _tested(each, value, operand, view)
+            if found is False:
+                return False
+            known = known and found is not None
     return True if known else None
 
 

@@ -74,6 +74,23 @@ def _pieces(draw):
         "Databricks": ("dapi", 32, _HEX),
         "Grafana": ("glsa_", 32, _ALNUM),
         "Atlassian": ("ATATT3", 60, _URL),
+        "OpenRouter": ("sk-or-v1-", 64, _HEX),
+        "Langfuse": ("sk-lf-", 36, _HEX + "-"),
+        "Fireworks": ("fw_", 24, _ALNUM),
+        "Together": ("tgp_v1_", 43, _URL),
+        "Anyscale": ("aph0_CkYw", 60, _ALNUM),
+        "Jina": ("jina_", 60, _ALNUM),
+        "Modal": ("as-", 22, _ALNUM),
+        "Kaggle": ("KGAT_", 32, _HEX),
+        "ElevenLabs": ("sk_", 48, _HEX),
+        "Hugging Face of an organization": ("api_org_", 34, string.ascii_letters),
+        "Bedrock": ("ABSK", 128, _BASE64),
+        "AWS session token": ("IQoJb3JpZ2luX2Vj", 400, _BASE64),
+        "Google Gemini": ("AQ.Ab8", 47, _URL),
+        "Docker of an organization": ("dckr_oat_", 32, _URL),
+        "Pulumi": ("pul-", 40, _HEX),
+        "Sentry of a user": ("sntryu_", 64, _HEX),
+        "OpenSSH without its lines": ("b3BlbnNzaC1rZXktdjEAAAAA", 300, _BASE64),
     }
     yield from ((name, [prefix, (alphabet, size)]) for name, (prefix, size, alphabet) in prefixed.items())
     yield "PKCS 8", pem("PRIVATE KEY")

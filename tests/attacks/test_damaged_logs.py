@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import signal
 import ssl
 import subprocess
@@ -130,10 +131,48 @@ def test_records_that_are_blanked_in_place_are_found(damage, audit, log, capsys)
     assert "Muster writes no empty line" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("blank", [b"\n", b" "])
+def test_records_that_are_blanked_at_the_end_of_a_file_are_found_though_nothing_follows(blank, log, capsys):
+    audit = writer.AuditWriter([sinks.RotatingFileSink(log, max_bytes=3000)])
+    _written(audit, *"abcdef")
+    assert audit.close(PATIENCE)
+    files = log_files.rotated(log)
+    for file in (files[0], files[-1]):  # the oldest, before which nothing stands, and the newest
+        whole = file.read_bytes()
+        file.write_bytes(blank * (len(whole) - 1) + b"\n")
+        assert {kind for kind, _ in _problems(log)} <= {"removed", "begins"}
+        assert main(["audit", "verify", str(log)]) == 1
+        assert "empty at the end of this file; Muster writes no empty line" in capsys.readouterr().out
+        assert main(["audit", "ls", str(log)]) == 0
+        file.write_bytes(whole)
+    assert main(["audit", "verify", str(log)]) == 0
+
+
+def test_a_file_that_logrotate_copies_and_truncates_lost_nothing(audit, log, errors):
+    _written(audit, "a", "b")
+    shutil.copy(log, f"{log}.1")
+    os.truncate(log, 0)
+    _written(audit, "c")
+    assert (_named(log), _problems(log), errors) == (["a", "b", "c"], [], [])
+
+
+def test_a_copy_from_before_the_last_record_does_not_hide_that_a_file_was_truncated(audit, log):
+    _written(audit, "a")
+    shutil.copy(log, f"{log}.1")
+    _written(audit, "b")
+    os.truncate(log, 0)
+    _written(audit, "c")
+    assert _named(log) == ["a", "log_damaged", "c"]
+
+
 def test_empty_lines_between_records_are_found(audit, log):
     _written(audit, "a", "b")
     log.write_bytes(log.read_bytes().replace(b"\n", b"\r\n\n  \n"))
-    assert _problems(log) == [("removed", "2 lines are empty before this line; Muster writes no empty line")]
+    told = [
+        f"2 lines are empty {where}; Muster writes no empty line"
+        for where in ("before this line", "at the end of this file")
+    ]
+    assert _problems(log) == [("removed", each) for each in told]
 
 
 def test_a_file_that_is_renamed_as_rotation_does_lost_nothing(audit, log, errors):

@@ -63,6 +63,8 @@ def test_a_token_of_a_known_form_or_behind_its_name_is_hidden(text):
         "pypi-cache.internal-1, ghcr.io/team/sk-image-v2:1.0, hf_mirror_2024 and xai-grok-1-314b",
         "ghcr.io/team/trainer:" + "ab12" * 10,
         f"--revision={'ab12' * 10} --revision {'ab12' * 10}; git commit {'ab12' * 10}",
+        f'git checkout {"ab12" * 10}; revision: {"ab12" * 10}; "revision": "{"ab12" * 10}"',
+        f"/cache/hub/models--org--name/snapshots/{'ab12' * 10}/config.json",
         "--min_tokens=1024 --batch_tokens 8192 --tokens 8192 --spec_tokens 4096",
         "basic training, a bearer capability",
         "ssh://git@github.com/x and a:latest@node1",
@@ -147,6 +149,13 @@ def test_a_full_record_has_the_values_without_secrets(make_record, make_change, 
     assert shown["changes"][2]["after"][2:] == ["--lr", "1"]
     assert shown["changes"][3]["after"]["b"] == "c"
     assert record_schema.misfit(shown, record_schema.Record) is None
+
+
+def test_a_full_record_says_who_sent_a_job_whatever_prefix_the_api_server_gives_names(make_record):
+    record = scanner.record(
+        make_record(user={"username": "oidc:ann@example.com", "groups": ["oidc:dev@example.com", HF]})
+    )
+    assert record["user"] == {"username": "oidc:ann@example.com", "groups": ["oidc:dev@example.com", scanner.MARK]}
 
 
 def test_a_further_name_that_is_no_regular_expression_is_named():

@@ -59,6 +59,16 @@ def test_errors_and_warnings_are_both_counted(muster):
     assert ending(muster, job)[1] == "1 error to mend and 1 warning to read; the cluster refuses this job"
 
 
+def test_where_the_job_has_the_guard_what_is_open_is_measured_at_the_start(muster, tmp_path):
+    config = tmp_path / "muster.yaml"
+    config.write_text("apiVersion: muster.dev/v1alpha1\nkind: MusterConfig\nguard: {inject: open, image: muster:1}\n")
+    job = torch("python", "x.py", numNodes=2, resourcesPerNode=GPU)
+    options = ("--no-jobset", "--config", str(config))
+    assert ending(muster, job, options=options)[1].endswith("is open: it is measured at the start")
+    off = {**job, "metadata": {**job["metadata"], "labels": {"muster.dev/guard": "off"}}}
+    assert "guard.inject" in ending(muster, off, options=options)[1]
+
+
 def test_a_note_leaves_the_job_open(muster):
     job = torch("python", "x.py", numNodes=1, resourcesPerNode={"limits": {"nvidia.com/gpu": 4}})
     kind, text = ending(muster, job)
@@ -75,7 +85,7 @@ def test_a_launcher_that_is_not_read_leaves_the_job_open_without_a_warning(muste
 def test_a_program_of_ones_own_on_several_nodes_is_never_called_right(muster):
     kind, text = ending(muster, torch("python", "x.py", numNodes=2, resourcesPerNode=GPU))
     assert kind == "open"
-    assert "cannot see whether the program uses them" in text
+    assert "whether the program uses them is open: guard.inject in Muster's configuration has it measured" in text
     assert ending(muster, torch("python", "x.py", numNodes=1, resourcesPerNode=GPU))[0] == "right"
 
 

@@ -74,15 +74,6 @@ def test_a_namespace_is_found_without_a_namespace():
     assert reader.get(readers.Ref("Namespace", "", "team-a"))["metadata"] == {"name": "team-a"}
 
 
-def test_more_documents_make_another_reader_and_leave_the_first(trainjob):
-    first = memory.InMemoryReader()
-    second = first.with_documents([trainjob()])
-    assert first.get(JOB) is None
-    assert second.get(JOB) == trainjob()
-    with pytest.raises(memory.DuplicateError, match="in added document 1 and in added document 1"):
-        second.with_documents([trainjob()])
-
-
 def test_an_unknown_kind_is_an_error():
     with pytest.raises(readers.UnknownKindError):
         memory.InMemoryReader().get(readers.Ref("Pod", "team-a", "x"))

@@ -81,9 +81,7 @@ class Scene:
         return self.server.all("Event")
 
     def start(self, **options):
-        made = collecting.Collecting(
-            self.server.connection(), collecting.CollectingOptions(**options), self.told
-        )
+        made = collecting.Collecting(self.server.connection(), collecting.CollectingOptions(**options), self.told)
         made.start()
         self.begun.append(made)
         return made

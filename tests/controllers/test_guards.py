@@ -239,13 +239,17 @@ METRICS = {
     "muster.dev/world-size": "16", "muster.dev/expected-world-size": "2 to 16", "muster.dev/nodes": "2",
     "muster.dev/devices": "15", "muster.dev/devices-shared": "1", "muster.dev/devices-idle": "1",
     "muster.dev/gradients": "sharded", "muster.dev/paths-shared": "3", "muster.dev/first-step-seconds": "12.35",
-    "muster.dev/steps-per-second": "2.5", "muster.dev/tokens-per-second": "4096.0", "muster.dev/verdict": "devices-idle",
+    "muster.dev/steps-per-second": "2.5", "muster.dev/tokens-per-second": "4096.0",
+    "muster.dev/verdict": "devices-idle",
 }  # fmt: skip
 
 
 def trainjob(metrics, **status):
     listed = [{"name": name, "value": value} for name, value in metrics.items()]
-    return {"metadata": {"name": "t"}, "status": {"trainerStatus": {"metrics": listed, "lastUpdatedTime": "T", **status}}}
+    return {
+        "metadata": {"name": "t"},
+        "status": {"trainerStatus": {"metrics": listed, "lastUpdatedTime": "T", **status}},
+    }
 
 
 def test_what_the_guard_measured_is_read():
@@ -314,7 +318,9 @@ def test_no_metric_fails_and_no_text_of_one_is_kept(metrics):
         assert len(repr(found[0])) < 600
 
 
-@given(st.dictionaries(st.sampled_from(["worldSize", *MEASURED]), VALUES | st.dictionaries(st.text(max_size=8), VALUES)))
+@given(
+    st.dictionaries(st.sampled_from(["worldSize", *MEASURED]), VALUES | st.dictionaries(st.text(max_size=8), VALUES))
+)
 def test_no_report_fails_and_no_text_of_one_is_kept(changes):
     found = guards.read(pod(json.dumps(REPORT | changes)))
     if found is not None:
@@ -335,3 +341,8 @@ def test_a_training_without_a_verdict_has_no_problem():
     assert guards.problem(said(expected="1", worldSize=2, verdict="size-differs")).startswith(
         "the training has 2 ranks, but 1 was asked for; "
     )
+
+
+def test_ranks_on_fewer_nodes_than_were_asked_for_are_told_by_their_nodes():
+    text = guards.problem(said(nodes=1, verdict="size-differs"))
+    assert text.startswith("the training has 2 ranks, which are on 1 node, fewer than were asked for; ")

@@ -9,7 +9,7 @@ from muster.kube import transports
 from muster.webhook import configs
 from muster.webhook.cluster import kinds
 from muster.webhook.metrics import Metrics
-from muster.webhook.server import clusters, health, services
+from muster.webhook.server import clusters, forks, health, services
 from tests.manifests import bases, files
 
 
@@ -93,6 +93,13 @@ def test_memory_is_limited_and_cpu_is_not():
     resources = bases.container()["resources"]
     assert set(resources["requests"]) == {"cpu", "memory"}
     assert set(resources["limits"]) == {"memory"}
+
+
+def test_the_limit_of_memory_has_room_for_full_caches_and_as_many_children_as_there_may_be():
+    limit = bases.container()["resources"]["limits"]["memory"]
+    assert limit.endswith("Mi")
+    children = forks.AT_ONCE * forks.MEMORY
+    assert children + 2 * bases.config().cluster.cache_limit <= int(limit.removesuffix("Mi")) * 1024**2
 
 
 # What it may read

@@ -8,7 +8,7 @@ from msgspec import structs
 from muster.strategies.documents import decoding
 from muster.strategies.documents.model import PodSpec
 from muster.strategies.platform.profiles import Profile
-from muster.strategies.roles import role_memories
+from muster.strategies.roles import role_additions
 from tests.roles import places
 from tests.support import admissions, jobs
 
@@ -99,4 +99,4 @@ def container(memory=None, **more):
     ],
 )
 def test_the_memory_of_a_pod_is_counted_as_the_scheduler_does(spec, gib):
-    assert role_memories.request(decoding.read(spec, PodSpec)) == gib * GIB
+    assert role_additions.request(decoding.read(spec, PodSpec)) == gib * GIB

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from muster.strategies.documents import decoding
 from muster.strategies.documents.model import Toleration
-from muster.strategies.roles import tolerations
+from muster.strategies.roles import role_additions
 from tests.roles import drawn, places
 from tests.support import jobs, limits, upstream
 from tests.support.worlds import DeniedError, World
@@ -45,7 +45,7 @@ def test_no_placement_of_a_runtime_wedges_the_job_or_loses_the_roles(pod, queues
 
 def is_enough(toleration):
     """Whether the runtime tolerates the role's taint itself; that is the runtime's, and a queue may replace it."""
-    return tolerations.covers(*(decoding.read(each, Toleration) for each in (toleration, places.TAINTED)))
+    return role_additions.covers(*(decoding.read(each, Toleration) for each in (toleration, places.TAINTED)))
 
 
 def tolerate(trainjob, toleration):

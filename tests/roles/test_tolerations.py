@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from muster.strategies.documents import decoding
 from muster.strategies.documents.model import Taint, Toleration
-from muster.strategies.roles import tolerations
+from muster.strategies.roles import role_additions
 from tests.roles import places
 from tests.support import admissions, jobs, limits, reapplies, upstream
 from tests.support.worlds import World
@@ -97,8 +97,8 @@ taints = st.fixed_dictionaries(
 def test_what_covers_another_toleration_tolerates_all_that_it_does(found, wanted, taint):
     found, wanted = (decoding.read(each, Toleration) for each in (found, wanted))
     taint = decoding.read(taint, Taint)
-    if tolerations.covers(found, wanted) and tolerations.tolerates([wanted], taint):
-        assert tolerations.tolerates([found], taint)
+    if role_additions.covers(found, wanted) and role_additions.tolerates([wanted], taint):
+        assert role_additions.tolerates([found], taint)
 
 
 def live(runtime, trainjob=TRAINER, flavor=None):

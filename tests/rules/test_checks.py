@@ -84,7 +84,7 @@ def test_a_reference_to_what_trainer_does_not_take_for_a_runtime_is_an_error(ref
 
 def test_a_reader_without_everything_leaves_open_whether_a_runtime_exists():
     job, some = jobs.make_trainjob(spec={"runtimeRef": {"name": "gone"}}), InMemoryReader(whole=False)
-    for reader in (some, Overlay(some), some.with_documents([RUNTIME])):
+    for reader in (some, Overlay(some)):
         decision = admissions.decide(job, phase="validate", reader=reader)
         assert decision.governor.runtime_open
         assert decision.findings == ()

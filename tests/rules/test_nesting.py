@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from muster.strategies.documents import nesting
@@ -24,9 +24,16 @@ def deep(value, levels):
     return value
 
 
+def between(value, levels, before, after):
+    """The value within this many objects, each with one text as the name before it and another behind it."""
+    for _ in range(levels):
+        value = {before: value, "z": after}
+    return value
+
+
 def judged(value):
     text = json.dumps(value).encode()
-    return nesting.is_too_deep(text, value)
+    return nesting.levels(text, value) > nesting.MOST
 
 
 @given(VALUES)
@@ -38,6 +45,14 @@ def test_what_is_within_the_limit_is_not_too_deep(value):
 def test_the_limit_is_met_exactly(text, more, beside):
     levels = nesting.MOST - 1 + more
     assert judged([deep(text, levels), *beside]) is (levels + 1 > nesting.MOST)
+
+
+@given(BRACKETS, BRACKETS, st.integers(-3, 3))
+@example("}", "{", 80)
+@example('\\"}', '{\\\\"', 80)
+def test_brackets_in_strings_hide_no_level(before, after, more):
+    levels = nesting.MOST + more
+    assert judged(between(1, levels, before, after)) is (levels > nesting.MOST)
 
 
 @pytest.mark.parametrize("count", [1, 30_000])

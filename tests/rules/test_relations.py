@@ -15,6 +15,7 @@ class Settings:
     def __init__(self, written, defaults=()):
         self._written, self._values = dict(written), {**dict(defaults), **dict(written)}
 
+    @property
     def written(self):
         return self._written
 

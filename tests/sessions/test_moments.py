@@ -36,7 +36,6 @@ def opened(gateway):
     with contextlib.closing(sqlite3.connect(gateway.folder / "journal.sqlite", isolation_level=None)) as connection:
         connection.execute("PRAGMA busy_timeout = 10000")
         yield connection
-    (gateway.folder / "journal.sqlite-open").unlink(missing_ok=True)  # as one does who takes the log over
 
 
 def pass_of(seq):

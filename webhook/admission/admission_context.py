@@ -94,7 +94,9 @@ def read(request: Request, cluster: readers.ClusterReader, policy: Policy) -> Co
     Raises:
         NotCached: the reader has to fetch something first.
     """
-    beyond = budgets.check(request.document, policy.budget)
+    beyond = None
+    if request.extent is None or not request.extent.fits(policy.budget):
+        beyond = budgets.check(request.document, policy.budget)
     if beyond is None:
         try:
             return _read(request, documents.Measured(cluster, policy.budget), policy)

@@ -11,9 +11,10 @@ annotations of other tools.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from msgspec import Struct, structs
@@ -21,7 +22,7 @@ from msgspec import Struct, structs
 from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding
 
-__all__ = ["Budget", "check"]
+__all__ = ["Budget", "Extent", "check", "extent"]
 
 _OWN = "muster.dev/"
 _LISTS = {
@@ -89,10 +90,46 @@ class Budget(Struct, frozen=True, dict=True):
         return {**own, "replicatedJobs": self.replicated_jobs, "number": 64}
 
     @cached_property
-    def small(self) -> tuple[int, int]:
-        """Bytes, and objects and lists and commas together, with which a JSON text cannot be beyond any limit."""
-        counts = self.limits.keys() - {"nesting", "text", "name", "number"}
-        return min(self.text, self.name), min(self.limits[key] for key in counts)
+    def small(self) -> Extent:
+        """The extent up to which a document cannot be beyond any limit."""
+        lists = min(self.entries, *(self.limits[key] for key in _LISTS.values()))
+        return Extent(min(self.text, self.name), lists, min(self.entries, self.values), self.nesting)
+
+
+class Extent(NamedTuple):
+    """What bounds the documents of a text of JSON.
+
+    Attributes:
+        length: bytes.
+        entries: no list in it has more.
+        values: no fewer than the members and entries of all its objects and lists together.
+        levels: no fewer than those of objects and lists.
+    """
+
+    length: int
+    entries: int
+    values: int
+    levels: int
+
+    def fits(self, budget: Budget) -> bool:
+        """Whether a walk through such a document cannot find anything."""
+        return all(map(operator.le, self, budget.small))
+
+    def beside(self, other: Extent) -> Extent:
+        """Return what bounds documents that are made of two texts."""
+        return Extent(*map(operator.add, self, other))
+
+
+def extent(text: bytes, levels: int | None = None) -> Extent:
+    """Measure a text by its brackets and commas, those in strings included.
+
+    Args:
+        text: the text.
+        levels: how deep it nests at most; None where nobody has looked.
+    """
+    lists, commas = text.count(b"["), text.count(b",")
+    held = lists + text.count(b"{")
+    return Extent(len(text), lists + commas, held + commas, held if levels is None else levels)
 
 
 def check(document: Mapping[str, Any], budget: Budget) -> Finding | None:
@@ -102,8 +139,11 @@ def check(document: Mapping[str, Any], budget: Budget) -> Finding | None:
         document: any JSON object; it need not have the shape of its kind.
         budget: the limits.
     """
-    if _is_small(document, budget):
-        return None
+    try:
+        if extent(orjson.dumps(_measured(document))).fits(budget):
+            return None
+    except TypeError:  # deeper than any JSON, a number of more than 64 bits, half a character
+        pass
     walk = _Walk(budget)
     try:
         walk.through(document)
@@ -114,17 +154,6 @@ def check(document: Mapping[str, Any], budget: Budget) -> Finding | None:
             message += f" (budget.{key} of Muster's configuration)"
         return findings.error(walk.field(beyond), found, message, rule="core/budget")
     return None
-
-
-def _is_small(document: Mapping[str, Any], budget: Budget) -> bool:
-    """Whether the text of the document is so short that a walk through it cannot find anything."""
-    try:
-        text = orjson.dumps(_measured(document))
-    except TypeError:  # deeper than any JSON, a number of more than 64 bits, half a character
-        return False
-    length, count = budget.small
-    held = text.count(b"{") + text.count(b"[")
-    return len(text) <= length and held <= budget.nesting and held + text.count(b",") <= count
 
 
 def _measured(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -71,7 +71,8 @@ def _created(request: Request, cluster: readers.ClusterReader, policy: Policy) -
 def _updated(request: Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
     """An UPDATE is only checked for what it changes: an admitted job must be able to suspend, resume and end."""
     old, budget = request.old or {}, policy.budget.wide
-    is_beyond = any(budgets.check(each, budget) is not None for each in (request.document, old))
+    is_beyond = request.extent is None or not request.extent.fits(budget)
+    is_beyond = is_beyond and any(budgets.check(each, budget) is not None for each in (request.document, old))
     misfits = [] if is_beyond else decoding.check(request.document, request.kind)
     if request.phase == "mutate":
         return enforcements.update(request, readable=not misfits, short=not is_beyond)

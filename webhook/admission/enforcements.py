@@ -98,9 +98,10 @@ def _remember(context: Context, strategy: Registered, changes: Changes, certain:
     restores.remember(changes, strategy.strategy.framework, strategy.strategy.version, certain=certain)
     if not strategy.in_tree:
         plugin_calls.check_changes(changes, context.request.document)
-    patch = orjson.dumps(changes.patch())
-    beyond = budgets.check(changes.document, context.policy.budget) if len(changes) else None
-    return patch if beyond is None else beyond
+    patch, extent, budget = orjson.dumps(changes.patch()), context.request.extent, context.policy.budget
+    if not changes.count or (extent is not None and extent.beside(budgets.extent(patch)).fits(budget)):
+        return patch
+    return budgets.check(changes.document, budget) or patch
 
 
 def _too_many_parts(job: Job) -> Finding:

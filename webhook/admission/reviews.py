@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from muster.strategies.documents import decoding, model, nesting
+from muster.webhook.admission.budgets import Extent, extent
 
 __all__ = ["API_VERSION", "Phase", "Request", "ReviewError", "allow", "deny", "dumps", "of_object", "parse", "patch"]
 
@@ -44,6 +45,7 @@ class Request(Struct, frozen=True):
         group: API group of the kind, "" when the request does not say.
         subresource: such as `status`, "" for the object itself.
         launched: the framework by whose rules files judge a JobSet that has no label of one; "" in a cluster.
+        extent: of the whole review; None where there is none.
     """
 
     phase: Phase
@@ -60,6 +62,7 @@ class Request(Struct, frozen=True):
     group: str = ""
     subresource: str = ""
     launched: str = ""
+    extent: Extent | None = None
 
 
 def of_object(
@@ -89,7 +92,8 @@ def parse(body: bytes, phase: Phase) -> Request:
         review = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise ReviewError(f"the body is not readable JSON: {error}") from error
-    if nesting.is_too_deep(body, review):  # it could not be written again, and so not be answered
+    levels = nesting.levels(body, review)
+    if levels > nesting.MOST:  # it could not be written again, and so not be answered
         raise ReviewError(f"the body is nested too deeply: nest it at most {nesting.MOST} levels deep")
     if not isinstance(review, dict) or review.get("kind") != "AdmissionReview":
         raise ReviewError("the body is not an AdmissionReview")
@@ -99,7 +103,7 @@ def parse(body: bytes, phase: Phase) -> Request:
     uid = _member(request, "uid", str, "")
     if review.get("apiVersion") != API_VERSION:
         raise ReviewError(f"apiVersion: {review.get('apiVersion')!r} is not served; send {API_VERSION}", uid)
-    return _request(request, phase, uid)
+    return structs.replace(_request(request, phase, uid), extent=extent(body, levels))
 
 
 def _request(request: Mapping[str, Any], phase: Phase, uid: str) -> Request:

@@ -16,7 +16,7 @@ from muster.strategies.platform.seats import Seat, SeatsError, parse_seats
 from muster.webhook.cli.observed import Observed, condition, containers, seconds_since
 from muster.webhook.cli.problems import age, one_line, plural
 from muster.webhook.cluster.readers import Document
-from muster.webhook.controllers.guards import Verdict
+from muster.webhook.controllers import guards
 
 __all__ = [
     "TABLE",
@@ -41,10 +41,13 @@ _NOT_CREATED = ("FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFai
 _DENIED = 'admission webhook "'
 _RESTARTING = "is being started again by JobSet after a failure"
 _GUARDED = 78  # exit code of the guard
-_VERDICTS: Final[Mapping[Verdict, str]] = {
+_VERDICTS: Final[Mapping[guards.Verdict, str]] = {
     "weights-differ": "its sampler served other weights than were trained",
     "weights-refused": "its sampler refused the weights that it was sent",
+    "device-shared": "several of its ranks trained on one device",
+    "gradients-not-shared": "its ranks trained apart, with gradients of their own",
 }
+"""What the guard ends a training for, apart from its size."""
 
 Phase = Literal["Refused", "Suspended", "Waiting", "Starting", "Running", "Finished", "Failed", "Unknown"]
 """How far a job is, in one word."""
@@ -87,11 +90,14 @@ def _failed_by_size(found: Observed) -> _Answer:
     return f"failed because {_sizes(found)}; the guard ended it" if is_wrong else None
 
 
+def _failed_by_weights(found: Observed) -> _Answer:
+    return _failed_by_verdict(found) if found.verdict in ("weights-differ", "weights-refused") else None
+
+
 def _failed_by_verdict(found: Observed) -> _Answer:
-    verdict = found.report.said.verdict if found.report else None
-    if verdict is None or not found.is_on("Failed"):
-        return None
-    return f"failed because {_VERDICTS[verdict]}; the guard ended it{_ended(found, _GUARDED)}"
+    why = _VERDICTS.get(found.verdict) if found.verdict and found.is_on("Failed") else None
+    sure = (found.verdict or "").startswith("weights") or _GUARDED in {end.get("exitCode") for _, end in _ends(found)}
+    return f"failed because {why}; the guard ended it{_ended(found, _GUARDED)}" if why and sure else None
 
 
 def _failed(found: Observed) -> _Answer:
@@ -104,6 +110,8 @@ def _finished(found: Observed) -> _Answer:
         return None
     if found.is_right is False:
         return f"finished, but {_sizes(found)}"
+    if found.verdict:
+        return f"finished, but {_problem(found)}"
     ranks = f" with {plural(found.report.said.size, 'rank')}" if found.report and found.report.said.size else ""
     return f"finished{ranks}{', as was asked for' if found.is_right else ''}"
 
@@ -266,6 +274,8 @@ def _running(found: Observed) -> _Answer:
     text = f"runs: {plural(len(running), 'pod')}{f', and {ended} ended' if ended else ''}"
     if found.is_right is False:
         return f"{text}; but {_sizes(found)}"
+    if found.verdict:
+        return f"{text}; but {_problem(found)}"
     size = found.report.said.size if found.report else 0
     return f"{text}; training with {plural(size, 'rank')}" if size else text
 
@@ -286,7 +296,8 @@ class _Question(NamedTuple):
 TABLE: Final = (
     _Question("refused", "Refused", _refused),
     _Question("failed-by-world-size", "Failed", _failed_by_size),
-    _Question("failed-by-weights", "Failed", _failed_by_verdict),
+    _Question("failed-by-weights", "Failed", _failed_by_weights),
+    _Question("failed-by-guard", "Failed", _failed_by_verdict),
     _Question("failed", "Failed", _failed),
     _Question("finished", "Finished", _finished),
     _Question("being-deleted", "Waiting", _deleting),
@@ -362,6 +373,12 @@ def _held(claim: Document) -> dict[str, Seat]:
 def _sizes(found: Observed) -> str:
     size = found.report.said.size if found.report else 0
     return f"the training had {plural(size, 'rank')}, and {found.asked} were asked for"
+
+
+def _problem(found: Observed) -> str:
+    """Return what is wrong with the training, without what to do."""
+    text = guards.problem(found.report.said) if found.report else None
+    return (text or "").partition("; ")[0]
 
 
 def _name(pod: Document) -> str:

@@ -82,7 +82,7 @@ def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Expl
         "unchanged": _unchanged(case),
         "findings": findings_report.findings(case),
         "failure": case.failure or None,
-        "ending": _ending(case, job, before if case.predicted else None),
+        "ending": _ending(case, setup, job, before if case.predicted else None),
     }
     # Without tokens of a known form: a terminal is often shown to others, and the log of CI to everybody.
     return cast("dict[str, Any]", scanner.value(explained))
@@ -90,7 +90,7 @@ def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Expl
 
 def ending(case: Case, setup: Setup) -> Ending:
     """Return how the explanation of a case ends that is no prediction."""
-    return _ending(case, _job(case, setup))
+    return _ending(case, setup, _job(case, setup))
 
 
 def _runtime(case: Case, setup: Setup) -> dict[str, object] | None:
@@ -174,11 +174,15 @@ def _nothing_to_do(case: Case) -> str:
 
 
 _OWN = (
-    "this is a program of your own: Muster gives each node its rank and the coordinator's address by env, and cannot "
-    "see whether the program uses them"
+    "this is a program of your own: Muster gives each node its rank and the coordinator's address by env; whether the "
+    "program uses them is open: "
 )
 
-_UNREAD = "Muster cannot read what this launch starts; it sets the rendezvous by env, and can say no more about it"
+_UNREAD = "Muster cannot read what this launch starts, and sets the rendezvous by env; what meets is open: "
+_MEASURED = {
+    True: "it is measured at the start",
+    False: "guard.inject in Muster's configuration has it measured at the start (docs/guard.md)",
+}
 
 
 _RIGHT = "launch, ranks and devices are right {}; check --cluster asks about the pods"
@@ -191,11 +195,12 @@ class Ending(TypedDict):
     text: str
 
 
-def _ending(case: Case, job: Job | None, before: Explanation | None = None) -> Ending:
+def _ending(case: Case, setup: Setup, job: Job | None, before: Explanation | None = None) -> Ending:
     """Return how the explanation of a case ends.
 
     Args:
         case: the job with its decisions.
+        setup: the input of the command.
         job: as its strategy sees it, None where that is not known.
         before: the explanation of the TrainJob from which a predicted JobSet follows.
     """
@@ -214,10 +219,18 @@ def _ending(case: Case, job: Job | None, before: Explanation | None = None) -> E
             return Ending(kind="open", text=f"nothing is wrong here; the launch is judged at {judged}")
         text = "see the end of the TrainJob above; this JobSet adds nothing to it"
         return right if before["ending"]["kind"] == "right" else Ending(kind=before["ending"]["kind"], text=text)
-    if job is not None and _is_unread(job):
-        return Ending(kind="open", text=_UNREAD)
+    if job is None:
+        return right
     world = _measured(job)
-    return Ending(kind="open", text=_OWN) if world is not None and world.must_meet else right
+    said = _UNREAD if _is_unread(job) else _OWN if world is not None and world.must_meet else ""
+    return Ending(kind="open", text=f"{said}{_MEASURED[_has_guard(job, setup)]}") if said else right
+
+
+def _has_guard(job: Job, setup: Setup) -> bool:
+    """Whether the training of an open job is measured: by the guard in its image, or the one that its JobSet gets."""
+    own = job.container and job.container.container.env_value(names.GUARD)
+    is_off = job.metadata.labels.get(names.GUARD_LABEL) == "off"
+    return own not in (None, "", "off") or (setup.policy.guard.inject != "never" and not is_off)
 
 
 def _todo(case: Case) -> str:

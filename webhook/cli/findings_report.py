@@ -56,6 +56,8 @@ class Entry(NamedTuple):
 
 def entries(case: Case) -> Iterator[Entry]:
     """Yield the findings of a case, and its failure."""
+    if not case.findings and not case.failure:
+        return
     origin, title = case.source.origin, f"{case.title}{' (predicted)' if case.predicted else ''}"
     name = f"{case.namespace}/{case.title}"
     for each in case.findings:

@@ -17,6 +17,7 @@ from muster.webhook.cli.diagnosis import last_words, listed, quoted
 from muster.webhook.cli.observed import Observed, containers, seconds_since
 from muster.webhook.cli.problems import age
 from muster.webhook.cluster.readers import Document
+from muster.webhook.controllers import guards
 
 __all__ = ["GATEWAY", "MANAGED_BY", "TERM", "Status", "brief", "has_ended", "is_wrong", "lines", "of", "summary"]
 
@@ -48,12 +49,15 @@ def of(found: Observed) -> Status:
             "asked": str(found.asked) if found.asked else None,
             "reached": said and said.size,
             "right": found.is_right,
-            "source": ("kept" if found.report == found.kept else "pod") if found.report else None,
-            "pod": found.report and found.report.pod,
+            "source": _source(found),
+            "predicted": found.predicted if found.jobset else None,
+            "pod": (found.report and found.report.pod) or None,
             "steps": said and said.steps,
             "seconds": said and said.seconds,
         },
         "verdict": said and said.verdict,
+        "measured": said.measured.written() if said else {},
+        "problem": said and guards.problem(said),
         "sampling": said.sampling.written() if said and said.sampling else None,
         "gateway": _gateway(found),
         "conditions": [*_conditions("TrainJob", found.trainjob), *_conditions("JobSet", found.jobset)],
@@ -66,13 +70,21 @@ def of(found: Observed) -> Status:
 
 
 def is_wrong(status: Status) -> bool:
-    """Whether the job failed or was refused, or its training did not have the size that was asked for."""
-    return status["phase"] in {"Failed", "Refused"} or status["world"]["right"] is False
+    """Whether the job failed or was refused, or does not train, as one training, on all that was asked for."""
+    partial = status["world"]["right"] is False or status["verdict"] in guards.PARTIAL
+    return status["phase"] in {"Failed", "Refused"} or partial
 
 
 def has_ended(status: Status) -> bool:
     """Whether nothing more will happen to it by itself."""
     return status["phase"] in {"Failed", "Refused", "Finished"}
+
+
+def _source(found: Observed) -> str | None:
+    """Return where the report of the training stands."""
+    if found.report is None:
+        return None
+    return "kept" if found.report == found.kept else "pod" if found.report.pod else "trainjob"
 
 
 def _gateway(found: Observed) -> Status | None:
@@ -164,6 +176,10 @@ def lines(status: Status, width: int) -> Iterator[str]:
     yield from (f"  {line}" for line in terminal.wrap(problems.one_line(status["why"]["text"]), width - 2))
     yield ""
     yield problems.one_line(_engines(status["gateway"]) if status["gateway"] else _world(status["world"]))
+    if seen := _seen(status["measured"]):
+        yield from terminal.wrap(f"SEEN {seen}", width)
+    if status["problem"]:
+        yield from terminal.wrap(f"WRONG {status['problem']}", width)
     if status["sampling"]:
         yield from terminal.wrap(f"SAMPLING {_sampling(status['sampling'])}", width)
     pods = sorted(status["pods"], key=lambda each: not (each["lastWords"] or each["reason"] or each["restarts"]))
@@ -228,12 +244,30 @@ def _engines(gateway: Status) -> str:
 
 def _world(world: Status) -> str:
     asked = f"{world['asked']} asked for" if world["asked"] else "nobody said how many ranks there should be"
+    foretold = f"; foretold: {world['predicted']}" if world["predicted"] else ""
     if world["reached"] is None:
-        return f"WORLD  {asked}; the guard has not reported"
+        return f"WORLD  {asked}; the guard has not reported{foretold}"
     where = "as Muster kept it" if world["source"] == "kept" else "in its status"
+    by = f"pod {world['pod']}" if world["pod"] else "the TrainJob"
     steps = f", after {world['steps']} steps in {world['seconds']:g} s" if world["steps"] and world["seconds"] else ""
     right = {True: ": as asked", False: ": NOT as asked", None: ""}[world["right"]]
-    return f"WORLD  {asked}; {world['reached']} reported by pod {world['pod']}, {where}{steps}{right}"
+    return f"WORLD  {asked}; {world['reached']} reported by {by}, {where}{steps}{right}{foretold}"
+
+
+def _seen(found: Status) -> str:
+    """Return what the guard measured of a training."""
+    said = (
+        ("{} nodes", "nodes"),
+        ("{} devices used", "devices"),
+        ("{} shared", "devicesShared"),
+        ("{} idle", "devicesIdle"),
+        ("gradients {}", "gradients"),
+        ("{} files saved by several nodes", "writes"),
+        ("first step after {:g} s", "firstStepSeconds"),
+        ("{:g} steps/s", "stepsPerSecond"),
+        ("{:g} tokens/s", "tokensPerSecond"),
+    )
+    return "; ".join(text.format(found[key]) for text, key in said if found.get(key))
 
 
 def _sampling(found: Status) -> str:

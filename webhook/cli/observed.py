@@ -13,11 +13,12 @@ from msgspec import Struct, field
 
 from muster.audit.record_schema import Sealed
 from muster.kube import transports
+from muster.strategies.changes import restores
 from muster.strategies.documents import names
 from muster.strategies.documents.decoding import items, member
 from muster.webhook.cluster import kinds, listings, readers, served, writes
 from muster.webhook.cluster.readers import Document
-from muster.webhook.controllers import guards, trainings
+from muster.webhook.controllers import guards, trainings, views
 
 __all__ = ["Asked", "Document", "Observed", "Records", "condition", "containers", "every", "one", "seconds_since"]
 
@@ -82,11 +83,25 @@ class Observed(Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def report(self) -> trainings.Report | None:
-        """What the guard reported: what Muster kept of it counts, and else what pods that are still there say."""
-        report = self.kept
-        for each in (trainings.Report.of_pod(pod) for pod in self.pods):
-            report = trainings.chosen(report, each) if each else report
+        """What the guard reported: what Muster kept of it, and what the TrainJob and pods say now."""
+        if not self.jobset:
+            return None
+        report, jobset = self.kept, views.decoded(self.jobset)
+        found = [trainings.Report.of_trainjob(self.trainjob), *(trainings.Report.of_pod(pod) for pod in self.pods)]
+        for each in filter(None, found):
+            report = trainings.chosen(report, each.about(jobset))
         return report
+
+    @property
+    def predicted(self) -> trainings.Predicted:
+        """What Muster foretold when the JobSet was created."""
+        certain = restores.is_certain(member(self.jobset, "metadata", "annotations"))
+        return "right" if certain else "open"
+
+    @property
+    def verdict(self) -> guards.Verdict | None:
+        """What is wrong with the training."""
+        return self.report.said.verdict if self.report else None
 
     @property
     def kept(self) -> trainings.Report | None:

@@ -81,21 +81,6 @@ class InMemoryReader:
         self._sources[ref] = source
         return ref
 
-    def with_documents(self, documents: Iterable[readers.Document]) -> InMemoryReader:
-        """Return a copy of this reader with these documents added; this one does not change.
-
-        Raises:
-            DuplicateError: one of them is there already.
-            UnnamedError: one of them has no name.
-        """
-        other = InMemoryReader(default_namespace=self._default_namespace, whole=self.whole)
-        other.trainer = self.trainer
-        other._documents.update(self._documents)
-        other._sources.update(self._sources)
-        for number, document in enumerate(documents, 1):
-            other.add(document, source=f"added document {number}")
-        return other
-
     def get(self, ref: readers.Ref) -> readers.Document | None:
         """Return the document, trimmed as a live reader would; None when it was not given. See `ClusterReader.get`."""
         kinds.named(ref.kind)

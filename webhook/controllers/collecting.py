@@ -164,7 +164,9 @@ class Collecting:
                     pods = caches.Mirror(kinds.RANK, Speaker.from_document, self._changed, source)
                     jobs = caches.Mirror(kinds.TRAINING, Speaker.from_trainjob, self._changed, source)
                     for each in (pods, jobs):
-                        group.create_task(each.reflector.run(), name=f"follow {each.reflector.kind.plural} of trainings")
+                        group.create_task(
+                            each.reflector.run(), name=f"follow {each.reflector.kind.plural} of trainings"
+                        )
                 group.create_task(loop.run(), name="trainings")
         finally:
             self._loop = None

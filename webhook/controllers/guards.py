@@ -49,8 +49,8 @@ Verdict = Literal[
     "weights-differ",
     "weights-refused",
 ]
-"""What is wrong with a training, the worst of it: the guard measured it, or a sampler has other weights, or refused
-those that it was sent."""
+"""What is wrong with a training, the worst of it; the last two are of its sampler, which serves other weights than were
+trained, or refused those that it was sent."""
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 PARTIAL: Final[frozenset[Verdict]] = frozenset(VERDICTS[:4])
 """Verdicts on a training that does not train, as one, on all devices that it was given."""
@@ -266,19 +266,21 @@ def from_status(trainjob: Document) -> tuple[Guarded, str] | None:
 
 def problem(said: Guarded) -> str | None:
     """Return what is wrong with a training, and what to do, as one sentence without a full stop; None for nothing."""
-    size, seen = said.size, said.measured
-    several, idle = f"the training has {size} rank{'' if size == 1 else 's'}", seen.idle or 0
-    asked = f"{said.expected or 'another number'} {'was' if str(said.expected) == '1' else 'were'} asked for"
+    seen, ranks = said.measured, f"the training has {_plural(said.size, 'rank')}"
+    wrong = f"but {said.expected} {'was' if str(said.expected) == '1' else 'were'} asked for"
+    if said.is_right:
+        wrong = f"which are on {_plural(seen.nodes or 0, 'node')}, fewer than were asked for"
+    idle, all_of_them = seen.idle or 0, (seen.idle or 0) + (seen.used or 0)
     texts: Mapping[Verdict, str] = {
-        "size-differs": f"{several}, but {asked}; launch it with torchrun, or let Muster do so",
-        "device-shared": f"{several}, and several of them train on one device; give each rank a device of its own: call"
-        ' torch.cuda.set_device(int(os.environ["LOCAL_RANK"])), or start fewer ranks',
-        "gradients-not-shared": f"{several}, which train apart: their gradients of one parameter differ; train the model"
-        " that DistributedDataParallel or FSDP returns, and leave no_sync before the optimizer's step",
-        "devices-idle": f"{several}, and {idle} of {idle + (seen.used or 0)} devices have no memory of any rank; start a"
-        " rank for each device, or ask for fewer",
-        "paths-shared": f"ranks of several nodes have saved the same {_plural(seen.paths or 1, 'file')}; let one rank of"
-        " the training save, or give each node a folder of its own",
+        "size-differs": f"{ranks}, {wrong}; launch it with torchrun, or let Muster do so",
+        "device-shared": f"{ranks}, and several of them train on one device; give each rank a device of its own:"
+        ' call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])), or start fewer ranks',
+        "gradients-not-shared": f"{ranks}, which train apart: their gradients of one parameter differ; train the"
+        " model that DistributedDataParallel or FSDP returns, and leave no_sync before the optimizer's step",
+        "devices-idle": f"{ranks}, and {idle} of {all_of_them} devices have no memory of any rank; start a rank for"
+        " each device, or ask for fewer",
+        "paths-shared": f"ranks of several nodes have saved over one another ({_plural(seen.paths or 0, 'file')});"
+        " let one rank of the training save, or give each node a folder of its own",
         "weights-differ": "the sampler of the training serves other weights than were trained",
         "weights-refused": "the sampler of the training refused the weights that it was sent",
     }
@@ -286,7 +288,7 @@ def problem(said: Guarded) -> str | None:
 
 
 def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}s" if count != 1 else noun
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def expected(text: object) -> Expected | None:
@@ -369,8 +371,9 @@ def _guarded(found: Mapping[str, object]) -> Guarded | None:
     asked, steps, seconds = expected(found.get("expected")), _whole(found.get("steps")), found.get("wallSeconds")
     if asked is None and found.get("expected") is not None:
         return None
-    timed = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 10**_MOST
-    took = round(float(seconds), 2) if timed else None
+    took = None
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < 10**_MOST:
+        took = round(float(seconds), 2)
     word, samples = verdict(found.get("verdict")), sampling(found.get("sampling"))
     return Guarded(size, asked, steps, took, word, samples, measured(found))
 

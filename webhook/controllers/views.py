@@ -13,7 +13,18 @@ from muster.strategies.documents import model, names
 from muster.webhook.cluster import kinds
 from muster.webhook.cluster.readers import Document
 
-__all__ = ["PROFILES_ANNOTATION", "JobSet", "Managed", "Metadata", "Namespace", "Object", "Owner", "Pod", "decoded", "is_ours"]
+__all__ = [
+    "PROFILES_ANNOTATION",
+    "JobSet",
+    "Managed",
+    "Metadata",
+    "Namespace",
+    "Object",
+    "Owner",
+    "Pod",
+    "decoded",
+    "is_ours",
+]
 
 PROFILES_ANNOTATION = "muster.dev/profiles"
 """A namespace's annotation: comma-separated names of profiles whose objects are made before a job asks for them."""

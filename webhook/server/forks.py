@@ -20,11 +20,12 @@ from pathlib import Path
 
 from muster.webhook.server.turns import Author, Turns
 
-__all__ = ["AT_ONCE", "ForkError", "Forks"]
+__all__ = ["AT_ONCE", "MEMORY", "ForkError", "Forks"]
 
 AT_ONCE = 3
 """Children at the same time; it also bounds how many large documents are in memory."""
-_MEMORY = 256 * 1024**2
+MEMORY = 64 * 1024**2
+"""Bytes that a child may take: all of them, beside a service with full caches, fit the limit of the chart's pod."""
 _STREAMS = (0, 1, 2)
 _SECONDS = 30  # of processor time, if the parent is killed
 _log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class Forks:
         memory: bytes that a child may take beyond those of this process.
     """
 
-    def __init__(self, at_once: int = AT_ONCE, memory: int = _MEMORY) -> None:
+    def __init__(self, at_once: int = AT_ONCE, memory: int = MEMORY) -> None:
         self._turns = Turns(at_once)
         self._memory = memory
 

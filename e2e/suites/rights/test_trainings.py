@@ -64,6 +64,16 @@ def test_what_a_guard_reports_is_not_written_on_the_job(
     until("the report to be kept", lambda: kept(space).get("outcome") == "not-as-asked", 60)
 
 
+@rights(("events", "create"))
+def test_a_training_that_is_not_as_asked_is_kept_and_no_event_tells_it(
+    right: Right, account: Account, muster: Spare, space: Space
+) -> None:
+    account.take(right)
+    guards.report(space, "job", size=1, expected=2, verdict="size-differs")
+    until("the report to be kept", lambda: kept(space).get("verdict") == "size-differs", 60)
+    assert guards.told(space, "job") == []
+
+
 @rights(("pods", "list"))
 def test_what_guards_reported_before_is_not_known(
     right: Right, account: Account, muster: Spare, home: Space, space: Space

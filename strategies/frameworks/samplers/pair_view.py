@@ -55,8 +55,9 @@ class _View(Struct, frozen=True):
     def adapters(self) -> sent_weights.Adapters | None:
         return sent_weights.find_adapters(self.pair)
 
+    @property
     def written(self) -> Collection[str]:
-        served = self.serving.written() if self.serving else ()
+        served = self.serving.written if self.serving else ()
         return {
             *(f"training.{each}" for each in self.pair.training.parsed.values),
             *(f"sampler.{each}" for each in served),
@@ -85,7 +86,7 @@ class _View(Struct, frozen=True):
 
     def shown(self, name: str, value: Value) -> object:
         role, _, member = name.partition(".")
-        if name in self.written():
+        if name in self.written:
             text = str(self.pair.training.parsed.values[member]) if role == "training" else ""
             secret = member in _URLS and "@" in text  # it may hold a password
             if role == "sampler":

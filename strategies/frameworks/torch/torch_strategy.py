@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from muster.strategies.changes.changes import Changes
 from muster.strategies.claims import plans
 from muster.strategies.documents import names
-from muster.strategies.documents.findings import Finding, error, note, warning
+from muster.strategies.documents.findings import OPEN, Finding, error, note, warning
 from muster.strategies.frameworks.torch import trainer_sections, tune_launches
 from muster.strategies.jobs.jobs import Job
 from muster.strategies.launches import (
@@ -120,7 +120,7 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
     elif launch is None:
         without = "the job has no command, so the image decides what starts"
         unread = "; ".join(reading.unread) if site.command else without
-        message = f"{unread}; {_SET}, and cannot see whether {size} start, which is known only when the job runs"
+        message = f"{unread}; {_SET}; whether {size} start is {OPEN}"
     elif topology.processes == 1 or launch.values:
         return  # counted, where the text of the program says how many it starts
     elif launch.module and launch.target in _TRAININGS:
@@ -132,14 +132,13 @@ def unenforced(site: sites.Site, topology: topologies.Topology, framework: str) 
         )
     elif topology.nodes == 1:
         message = (
-            f"this is a plain program in one process: it may use all devices by itself (DataParallel, device_map), or "
-            f"start {_processes(topology)} itself as Lightning does; Muster cannot see that"
+            f"this is a plain program in one process: whether it uses all devices (DataParallel, device_map), or "
+            f"starts {_processes(topology)} as Lightning does, is {OPEN}"
         )
     else:
         message = (
-            f"this is a plain program in one process on each node, and the job asks for {size}; {_SET}, and cannot see "
-            "whether the program starts the others itself, as Lightning does, which is known only when the job runs; "
-            "torchrun would start them"
+            f"this is a plain program in one process on each node, and the job asks for {size}; {_SET}; whether "
+            f"the program starts the others, as Lightning does, is {OPEN}; torchrun would start them"
         )
     field = f"{site.place}.command" if site.command else f"{site.place}.args"
     yield report(field, quotes.command(site.argv), message, rule=f"{framework}/not-enforced")

@@ -63,8 +63,9 @@ class TuneSettings:
             CONFIG: config,
         }
 
+    @property
     def written(self) -> Sequence[str]:
-        """Return the keys of the items, `~` for those that are removed, and `--config`."""
+        """The keys of the items, `~` for those that are removed, and `--config`."""
         return [*self._items, *(["~"] if self._removed else []), CONFIG]
 
     def value(self, name: str) -> Value:

@@ -223,6 +223,9 @@ class TrainingSettings:
         site: where the command line is written.
         facts: what rows may ask beside the flags: `method`, `on_cpu`, ….
         ranks: returns the number of processes of the training, the fact `world`; None when it is not known.
+
+    Attributes:
+        written: the flags that the arguments give, and `env.NAME` of each variable of the container.
     """
 
     def __init__(
@@ -237,12 +240,8 @@ class TrainingSettings:
         self._offset = len(site.argv) - len(found.args)
         self._is_last = site.argv[self._offset :] == found.args
         self._hidden = parsed.config_file is not None or bool(parsed.opaque)
-        self._written = dict.fromkeys((*parsed.values, *(f"env.{name}" for name in site.values)))
         self.value = functools.cache(self._value)
-
-    def written(self) -> Mapping[str, None]:
-        """Return the flags that the arguments give, and `env.NAME` of each variable of the container."""
-        return self._written
+        self.written = dict.fromkeys((*parsed.values, *(f"env.{name}" for name in site.values)))
 
     def _value(self, name: str) -> Value:
         first, dot, path = name.partition(".")

@@ -103,8 +103,9 @@ class ServeView(Struct):
             return f"--{name} {serve_arguments.shortened(text)}".strip()
         return f"--no-{name}" if name in self.server.parsed.off else None if isinstance(value, str) else value
 
+    @property
     def written(self) -> Collection[str]:
-        """Return the flags that are written, and the members of those that hold JSON."""
+        """The flags that are written, and the members of those that hold JSON."""
         parsed = self.server.parsed
         names = [*parsed.values, *parsed.off]
         for name in names[:]:

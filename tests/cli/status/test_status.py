@@ -88,12 +88,14 @@ def test_json_has_a_version_and_the_same_members_for_one_job_and_for_all(cluster
     assert one == first
     assert all(isinstance(age, int) for age in ages)
     assert set(one) == {
-        "schema", "namespace", "name", "kind", "phase", "why", "world", "verdict", "sampling", "conditions", "pods",
+        "schema", "namespace", "name", "kind", "phase", "why", "world", "verdict", "measured", "problem", "sampling",
+        "conditions", "pods",
         "seats", "decisions", "unread", "gateway",
     }  # fmt: skip
     assert one["schema"] == "muster.dev/status/v1"
     assert one["world"] | {"pod": ""} == {
         "asked": "1", "reached": 1, "right": True, "source": "pod", "pod": "", "steps": 8, "seconds": 14.2,
+        "predicted": "open",
     }  # fmt: skip
     assert one["why"]["code"] == "finished"
 
@@ -282,3 +284,34 @@ def test_on_a_terminal_one_screen_is_drawn_again_and_is_no_longer_than_it(cluste
     for screen in screens:
         assert len(screen.splitlines()) <= 7
         assert screen.splitlines()[-1].endswith("more lines")
+
+
+def posted(cluster, name="running", **metrics):
+    """Have the training of a job post what its guard measured."""
+    document = copy.deepcopy(cluster.get("TrainJob", name, "recorded"))
+    found = {"loss": "0.5", "muster.dev/world-size": "2", "muster.dev/expected-world-size": "2", **metrics}
+    listed = [{"name": key, "value": value} for key, value in found.items()]
+    document.setdefault("status", {})["trainerStatus"] = {"lastUpdatedTime": "2026-11-28T10:00:00Z", "metrics": listed}
+    cluster.put(document)
+
+
+def test_what_a_running_training_posts_is_shown_beside_what_was_foretold(cluster, show):
+    cluster.take("running")
+    posted(cluster, **{"muster.dev/nodes": "2", "muster.dev/steps-per-second": "3.5"})
+    code, out, _ = show("running")
+    assert code == 0
+    assert "WORLD 2 asked for; 2 reported by the TrainJob, in its status: as asked; foretold: open" in out
+    assert "SEEN 2 nodes; 3.5 steps/s" in out
+    found = show("running", "-o", "json").json()
+    assert (found["world"]["source"], found["world"]["predicted"], found["world"]["pod"]) == ("trainjob", "open", None)
+    assert found["measured"] == {"nodes": 2, "stepsPerSecond": 3.5}
+    assert found["problem"] is None
+
+
+def test_a_job_whose_guard_found_a_fault_says_so_and_what_to_do(cluster, show):
+    cluster.take("running")
+    posted(cluster, **{"muster.dev/verdict": "device-shared"})
+    out = show("running").out
+    assert "but the training has 2 ranks, and several of them train on one device" in out
+    assert "give each rank a device of its own" in out
+    assert show("running", "-o", "json").json()["verdict"] == "device-shared"

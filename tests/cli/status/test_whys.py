@@ -100,6 +100,7 @@ def kept(found, said):
     return edited(found, "jobset", annotations={trainings.ANNOTATION: trainings.format_report(report)})
 
 
+APART = guards.Guarded(2, guards.Expected(2, 2), 8, 1.5, "gradients-not-shared")
 DIFFER = guards.Guarded(2, guards.Expected(2, 2), 8, 1.5, "weights-differ")
 WRONG, RIGHT = guards.Guarded(1, guards.Expected(2, 2)), guards.Guarded(2, guards.Expected(2, 2), 8, 1.5)
 OOM = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
@@ -132,6 +133,21 @@ CASES = {
                 f" pod {POD}: exit code 78, the guard's: muster: run/3: it is torn"
             ),
         ),
+    ),
+    "failed by its guard": (
+        kept(conditioned(container(PENDING, TORN), "Failed", "JobsFailed", "jobset failed"), APART),
+        (
+            "Failed",
+            "failed-by-guard",
+            (
+                "failed because its ranks trained apart, with gradients of their own; the guard ended it;"
+                f" pod {POD}: exit code 78, the guard's: muster: run/3: it is torn"
+            ),
+        ),
+    ),
+    "failed by something else, after a fault was reported": (
+        kept(conditioned(container(PENDING, OOM), "Failed", "JobsFailed", "jobset failed"), APART),
+        ("Failed", "failed", f"failed: jobset failed; pod {POD}: OOMKilled"),
     ),
     "refused": (
         without_pods(trainjob=None, jobset=None, events=[event("MusterDenied", "refused for ann: spec: wrong (x/y)")]),

@@ -187,7 +187,7 @@ def test_a_plain_program_that_makes_no_training_of_all_nodes_is_open(place, laun
 
     assert not whole(place, before)
     assert before.severities == {Severity.NOTE}, before.texts
-    assert any("which is known only when the job runs" in each for each in before.texts), before.texts
+    assert any("is open: the guard measures it at the start" in each for each in before.texts), before.texts
 
 
 @pytest.mark.parametrize("launch", list(params(each for each in (*RIGHT, *FEWER, *WRONG, *PLAIN) if modelled(each))))

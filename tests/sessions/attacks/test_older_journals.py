@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shutil
 import sqlite3
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +69,88 @@ def test_a_log_that_was_removed_after_an_unclean_end_is_missed(gateway, tmp_path
     assert all(part in told for part in ("journal.sqlite-wal: is gone", "muster sessions restore", "-open"))
     shutil.move(tmp_path / "log", journal(gateway, "-wal"))
     assert lists(gateway)
+
+
+def cut(log):
+    os.truncate(log, log.stat().st_size // 2)
+
+
+def spoilt(log):
+    """Write over a page, behind which SQLite reads nothing more of a log."""
+    with log.open("r+b") as file:
+        file.seek(log.stat().st_size // 2)
+        file.write(b"x" * 4096)
+
+
+def older(log):
+    for part in ("", "-wal"):
+        shutil.copy(log.parent / f"older{part}", log.with_name(f"journal.sqlite{part}"))
+
+
+LOSSES = {
+    "removed": Path.unlink,
+    "emptied": lambda log: os.truncate(log, 0),
+    "cut": cut,
+    "spoilt": spoilt,
+    "older": older,
+}
+
+
+@pytest.fixture
+async def left(tmp_path):
+    """A folder with a journal as a Gateway left it that was killed after it had kept keys."""
+    made = SqliteJournal(tmp_path / "of" / "journal.sqlite")
+    await made.open()
+    await made.mark_open()
+    left = tmp_path / "left"
+    left.mkdir()
+    for number in range(20):
+        await made.execute(
+            "INSERT INTO keys (id, hash, tenant, created) VALUES (?, ?, 'a', 0)", str(number), str(number)
+        )
+        if number == 10:
+            for part in ("", "-wal"):
+                shutil.copy(tmp_path / "of" / f"journal.sqlite{part}", left / f"older{part}")
+    for part in ("", "-wal", "-open"):
+        shutil.copy(tmp_path / "of" / f"journal.sqlite{part}", left / f"journal.sqlite{part}")
+    await made.close()
+    assert not (tmp_path / "of" / "journal.sqlite-open").exists()
+    return left
+
+
+async def kept(folder):
+    """Return how many keys a journal has."""
+    made = SqliteJournal(folder / "journal.sqlite")
+    try:
+        await made.open()
+        return len(await made.rows("SELECT id FROM keys"))
+    finally:
+        await made.close()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_what_a_journal_loses_after_an_unclean_end_is_missed_each_time(left, loss):
+    LOSSES[loss](left / "journal.sqlite-wal")
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"journal.sqlite-wal: is gone, cut or older .* remove .*-open"):
+            await kept(left)
+    (left / "journal.sqlite-open").unlink()
+    assert 0 <= await kept(left) < 20
+
+
+async def test_nothing_is_missed_after_an_unclean_end_though_another_program_takes_the_log_over(left):
+    assert await kept(left) == 20
+    assert (left / "journal.sqlite-open").exists()
+    with contextlib.closing(sqlite3.connect(left / "journal.sqlite")) as looking:  # as the program sqlite3 does
+        assert looking.execute("SELECT count(*) FROM keys").fetchone() == (20,)
+    assert not (left / "journal.sqlite-wal").exists()
+    assert await kept(left) == 20
+
+
+@pytest.mark.parametrize("text", ["", "\0" * 10, "x"])
+async def test_a_note_that_a_loss_of_power_left_refuses_nothing(left, text):
+    (left / "journal.sqlite-open").write_text(text)
+    assert await kept(left) == 20
 
 
 @pytest.mark.parametrize("look", [False, True], ids=["at once", "after a command"])

@@ -8,10 +8,10 @@ from __future__ import annotations
 import difflib
 import functools
 import json
+import pathlib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib import resources
 
 from muster.strategies.documents import decoding, paths, trainjobs
 from muster.strategies.documents.findings import Finding, error
@@ -290,7 +290,7 @@ def _row(path: Path, *, newer: bool) -> str:
 
 @functools.cache
 def _rows() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads(resources.files(__package__).joinpath("versions.toml").read_text("utf-8"))
+    return tomllib.loads(pathlib.Path(__file__).with_name("versions.toml").read_text("utf-8"))
 
 
 def _patched(document: Document, version: Version) -> str:
