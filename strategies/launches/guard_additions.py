@@ -122,7 +122,7 @@ def is_certain(job: Job, changes: Changes) -> bool:
     if job.kind != "JobSet":
         return False
     world, place = worlds.find_world(job), job.container
-    if changes.findings or world is None or place is None or world.may_start_more or world.doubt:
+    if changes.findings or world is None or place is None or world.may_start_more or world.must_meet or world.doubt:
         return False
     counted = str(world.world_size) == place.container.env_value(names.EXPECTED_WORLD_SIZE)
     return counted and world.devices in (0, world.processes)

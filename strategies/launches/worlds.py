@@ -85,6 +85,11 @@ class World(NamedTuple):
         """Whether the program may start processes itself, one for each of several devices."""
         return self.own and (self.devices is None or self.devices > 1)
 
+    @property
+    def must_meet(self) -> bool:
+        """Whether the program itself has to make the ranks of several nodes meet, which no document shows."""
+        return self.own and self.nodes != 1
+
 
 def find_world(job: Job) -> World | None:
     """Return the world of the job's training; None where no launch, or more than one kind of world, was read."""

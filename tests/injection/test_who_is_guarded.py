@@ -23,11 +23,12 @@ def test_nothing_is_added_unless_the_platform_offers_it():
     [
         (guarded.UNREAD, TWO),
         (["python", "train.py"], TWO),
+        (["python", "train.py"], {"numNodes": 2, "numProcPerNode": 1}),
         (["deepspeed", "train.py"], {"numNodes": 2}),
         (None, TWO),
         (["torchrun", "--nproc-per-node=1", "train.py"], TWO),
     ],
-    ids=["unread", "a program of its own", "ssh", "the image's own", "idle devices"],
+    ids=["unread", "a program of its own", "one of its own on CPUs", "ssh", "the image's own", "idle devices"],
 )
 def test_open_guards_what_documents_do_not_decide(command, trainer):
     jobset, cluster = guarded.cluster_of(command, **trainer)

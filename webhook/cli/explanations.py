@@ -222,8 +222,7 @@ def _ending(case: Case, setup: Setup, job: Job | None, before: Explanation | Non
     if job is None:
         return right
     world = _measured(job)
-    is_own = world is not None and world.own and world.nodes != 1
-    said = _UNREAD if _is_unread(job) else _OWN if is_own else ""
+    said = _UNREAD if _is_unread(job) else _OWN if world is not None and world.must_meet else ""
     return Ending(kind="open", text=f"{said}{_MEASURED[_has_guard(job, setup)]}") if said else right
 
 
