@@ -69,11 +69,6 @@ _CERTIFICATES = {
 }
 
 _TRAININGS = {
-    (
-        "trainjobs.trainer.kubeflow.org",
-        "list",
-    ): "what a guard posts while a training runs is kept when its pod has ended",
-    ("trainjobs.trainer.kubeflow.org", "watch"): "what a guard posts is read when all TrainJobs are listed again",
     ("events", "create"): "no Event tells that a training is not as was asked for; the annotation does",
     ("pods", "list"): "nobody reads what guards reported before: what no pod reports again is not kept",
     ("pods", "watch"): "what a guard reports is read when all pods are listed again, if its pod is still there",
