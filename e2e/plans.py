@@ -31,6 +31,7 @@ TOGETHER = ("pods", "lifecycle", "validation", "differential", "migrations")
 """Suites whose tests run side by side."""
 ALONE = (
     "training",
+    "guard",
     "claims",
     "sessions",
     "upgrade",
@@ -47,7 +48,7 @@ ALONE = (
 """Suites that change the installation itself, or need what all share: its devices, its cores."""
 BY_NAME = ("load",)
 """Suites that run only when they are asked for, because they take long."""
-NEEDS_NODES = ("pods", "training", "sessions", "releases", "load")
+NEEDS_NODES = ("pods", "training", "guard", "sessions", "releases", "load")
 """Suites that cannot run in the control plane's tier."""
 ONE_TIER = ("migrations", "reports", "rights", "scale", "sdk")
 """Suites without containers of their own, which run in the control plane's tier; in the other when asked for."""
@@ -58,8 +59,9 @@ PACKAGING_IMAGES = ("engine", "gateway")
 
 _MODULES = {"releases": ("helm", "certmanager"), "sessions": ("helm",)}  # of thorough tests
 _SESSIONS = ("engine", "gateway")
-_IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "sessions": _SESSIONS}  # large
-_QUICK_IMAGES = {"training": ("trl", "rl"), "sessions": _SESSIONS}
+_FOREIGN = tuple(f"foreign-{kind}" for kind in ("pip", "conda", "customized", "searching", "entered"))
+_IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "guard": _FOREIGN, "sessions": _SESSIONS}  # large
+_QUICK_IMAGES = {"training": ("trl", "rl"), "guard": _FOREIGN, "sessions": _SESSIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def quick(tiers: Collection[sites.Tier]) -> list[Run]:
         tiers: that this machine can run.
     """
     begun = [
-        Run("node", ("pods", "training", "claims", "sessions", "certificates"), quick=True),
+        Run("node", ("pods", "training", "guard", "claims", "sessions", "certificates"), quick=True),
         Run(
             "control-plane",
             (
@@ -118,7 +120,7 @@ def everything(tiers: Collection[sites.Tier]) -> list[Run]:
         ("node", ("outage",)),
         ("node", ("training",)),
         ("control-plane", (*TOGETHER, "scale")),
-        ("node", ("upgrade", "wedges")),
+        ("node", ("upgrade", "wedges", "guard")),
         ("node", ("claims", "sessions")),
         ("control-plane", ("outage",)),
         ("node", tuple(each for each in TOGETHER if each not in ONE_TIER)),

@@ -27,8 +27,8 @@ def _add_the_images_own():
         written = file.read()
     own = (written if str is bytes else os.fsdecode(written)).split(os.pathsep)
     place = behind.index(_HERE) + 1
-    if behind[place : place + len(own)] == own:
-        return  # a parent has done it
+    if not written or behind[place : place + len(own)] == own:
+        return  # an empty one has no entries; or a parent has added them
     behind[place:place] = own
     os.environ["PYTHONPATH"] = os.pathsep.join(behind)
     place = sys.path.index(_HERE) + 1

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
+from muster.strategies.documents import nesting
 from muster.webhook.admission import budgets, decisions, reviews
 from muster.webhook.admission.budgets import Budget
 from muster.webhook.admission.policies import FrameworkPolicy, Mode
@@ -96,6 +102,27 @@ def test_what_large_jobs_hold_is_within(document):
 def test_the_limits_themselves_are_within(size):
     assert budgets.check({"spec": nested(size)}, BUDGET) is None
     assert budgets.check({"spec": [0] * (BUDGET.entries - size)}, BUDGET) is None
+
+
+NAMES = st.sampled_from(["replicatedJobs", "containers", "env", "claims", "command", "name", "}{", ',"['])
+VALUES = st.recursive(
+    st.none() | st.integers(0, 9) | NAMES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+LIMITS = st.fixed_dictionaries(
+    {name: st.integers(1, 40) for name in Budget.__struct_fields__} | dict.fromkeys(("text", "name"), st.just(400))
+)
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=4), st.dictionaries(NAMES, VALUES, max_size=2), LIMITS)
+def test_where_a_review_fits_no_walk_finds_a_document_beyond_a_limit(document, more, limits):
+    body, patch, budget = orjson.dumps({"request": {"object": document}}), orjson.dumps([more]), Budget(**limits)
+    review = budgets.extent(body, nesting.levels(body, document))
+    with mock.patch.object(budgets.Extent, "fits", return_value=False):
+        held, patched = budgets.check(document, budget), budgets.check({**document, "more": more}, budget)
+    assert not review.fits(budget) or held is None
+    assert not review.beside(budgets.extent(patch)).fits(budget) or patched is None
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,13 @@ def test_an_empty_entry_of_the_images_python_path_is_the_current_folder(run, not
     assert run("-P", "-c", "import besides; print(besides.VALUE)").stdout == "3\n"
 
 
+def test_an_empty_python_path_of_the_image_adds_nothing(run, note, tmp_path):
+    customize(tmp_path, "VALUE = 3", "besides")
+    note("")
+
+    assert "No module named 'besides'" in run("-P", "-c", "import besides").stderr
+
+
 @pytest.mark.parametrize("path", ["", None])
 def test_a_shell_that_empties_or_removes_the_path_has_no_guard_and_no_harm(mounted, path, tmp_path):
     environment = {} if path is None else {"PYTHONPATH": path}

@@ -26,7 +26,7 @@ from e2e.cluster.errors import ClusterError
 from e2e.cluster.node import bases, builders, storages
 from e2e.cluster.places import REPOSITORY, cache
 
-__all__ = ["RECIPES", "Built", "Recipe", "built"]
+__all__ = ["FOREIGN", "RECIPES", "Built", "Recipe", "built"]
 
 _KEPT = 2
 
@@ -49,6 +49,9 @@ class Recipe:
         return f"{self.folder}/Dockerfile"
 
 
+FOREIGN = ("pip", "conda", "customized", "searching", "entered")
+"""Kinds of images that are not Muster's, for the suite `guard`: the stages of their Dockerfile."""
+
 RECIPES: Mapping[str, Recipe] = {
     "trl": Recipe("images/trl", {}),
     "torchtune": Recipe("images/torchtune", {}),
@@ -56,6 +59,7 @@ RECIPES: Mapping[str, Recipe] = {
     "rl": Recipe("images/rl", {"DEVICE": "cpu"}),
     "engine": Recipe("images/engine", {}),
     "gateway": Recipe("images/gateway", {}),
+    **{f"foreign-{kind}": Recipe("e2e/images/foreign", {"KIND": kind}) for kind in FOREIGN},
 }
 """The images that `--images` can name."""
 

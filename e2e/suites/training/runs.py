@@ -27,6 +27,7 @@ __all__ = [
     "python",
     "runtime",
     "start",
+    "tail",
     "volumes",
 ]
 
@@ -155,11 +156,11 @@ def ended(space: Space, name: str, condition: str = "Complete") -> list[Rank]:
     def look() -> str:
         found = conditions(space.trainjob(name) or {})
         ends = [each for each in ("Complete", "Failed") if found.get(each) == "True"]
-        assert ends, f"its conditions are {found}, its pods print:\n{_tail(space, name)}"
+        assert ends, f"its conditions are {found}, its pods print:\n{tail(space, name)}"
         return ends[0]
 
     end = waits.until(f"TrainJob {space.name}/{name} to end", look, _PATIENCE)
-    assert end == condition, f"it is {end}; its pods print:\n{_tail(space, name)}"
+    assert end == condition, f"it is {end}; its pods print:\n{tail(space, name)}"
     return waits.until(f"the pods of {name} to have ended", lambda: _ranks(space, name))
 
 
@@ -200,6 +201,7 @@ def _ranks(space: Space, name: str) -> list[Rank]:
     return sorted(found, key=lambda rank: rank.index)
 
 
-def _tail(space: Space, name: str) -> str:
+def tail(space: Space, name: str) -> str:
+    """Return the last lines that the pods of a TrainJob print."""
     chosen = ("--selector", f"jobset.sigs.k8s.io/jobset-name={name}", "--prefix", "--all-containers", "--tail=40")
     return space.kubectl.run("logs", "--namespace", space.name, *chosen).out

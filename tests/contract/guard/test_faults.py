@@ -90,7 +90,7 @@ def run(python, tmp_path, forks):
         pod = decided.said(words, **spec).pods[0]
         given = {name: value for name, value in pod.env.items() if not name.startswith(("PET_MASTER_", "PET_NODE_"))}
         return nodes.run(
-            *pod.argv, count=row.nodes, seconds=240, modules=[PROGRAMS],
+            *pod.argv, count=row.nodes, modules=[PROGRAMS],
             **{**given, **forks.env, "MUSTER_GUARD": mode, "MUSTER_EXPECTED_DEVICES": str(row.gpus),
                "FAKE_GPUS": str(row.gpus),
                "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(row.gpus))),

@@ -1,0 +1,23 @@
+"""A platform that has switched the guard on, and nodes that have images which are not Muster's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.suites.guard import jobs, platforms
+from e2e.suites.support import nodeimages
+from e2e.suites.support.kubectls import Kubectl
+
+# Two seconds at most until another replica leads: nothing here waits for leases.
+_LEASE = {"duration": 4, "deadline": 3, "retry": 0.5}
+_CONFIG = {"guard": {"inject": "open", "image": platforms.IMAGE}, "trainings": {"enabled": True, "lease": _LEASE}}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def platform(kubectl: Kubectl) -> Iterator[None]:
+    """Switches the guard on for all jobs that documents leave open, and Trainer's statuses."""
+    nodeimages.need(kubectl, set(jobs.IMAGES.values()))
+    with platforms.with_status(kubectl), platforms.configured(kubectl, _CONFIG):
+        yield

@@ -1,0 +1,85 @@
+"""Planted faults of the contract tests' table, in pods: each is told, and its right twin is not disturbed."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from e2e.cluster.places import REPOSITORY
+from e2e.suites.guard import jobs
+from e2e.suites.support import documents, thorough
+from e2e.suites.support.installations import Installation
+from e2e.suites.support.spaces import Space
+from e2e.suites.training import runs
+
+_TABLE = REPOSITORY / "tests" / "contract" / "guard"
+_PROGRAMS = _TABLE / "programs" / "faults"
+_SCRIPT = "/program/start.sh"
+_ROWS: Mapping[str, dict[str, Any]] = {
+    each["name"]: each for each in tomllib.loads((_TABLE / "faults.toml").read_text())["faults"]
+}
+_CHOSEN = (
+    "no_sync around every backward pass",
+    "a copy is wrapped and the original is trained",
+    "each rank begins with a seed of its own, without DDP",
+    "RANK and WORLD_SIZE are overwritten in the program",
+    "ranks forked in the program meet in their node only",
+    "a script starts torchrun --standalone on each node",
+    "CUDA_VISIBLE_DEVICES is 0 for each rank",
+    "a script starts fewer ranks than there are devices",
+)
+
+
+@pytest.mark.parametrize("name", thorough.but(_CHOSEN[0], of=_CHOSEN))
+def test_a_fault_is_told_in_report_and_its_twin_is_not_disturbed_in_enforce(space: Space, name: str) -> None:
+    row = _ROWS[name]
+    nodes, gpus = row.get("nodes", 2), row.get("gpus", 0)
+    # The pods get no devices: those of the programs are fakes, and so is their number.
+    env = {
+        "FAKE_GPUS": str(gpus),
+        "MUSTER_EXPECTED_DEVICES": str(gpus),
+        "SHARED": f"{runs.SHARED}/out",
+        "FREE_PORT": "0",
+    }
+    space.apply(jobs.program(*_PROGRAMS.iterdir())).expect()
+    fault = launched("fault", row["fault"], row, "report")
+    twin = launched("twin", row["twin"], row, "enforce")
+    runs.start(space, jobs.runtime(nodes=nodes, env=env), fault)
+    space.apply(twin).expect()
+
+    told, undisturbed = runs.ended(space, "fault"), runs.ended(space, "twin")
+
+    assert {rank.code for rank in told} == {0}
+    assert row["told"] in {rank.report().get("verdict") for rank in told}, told
+    assert jobs.metrics(space, "fault")["muster.dev/verdict"] == row["told"]
+    assert {rank.code for rank in undisturbed} == {0}
+    assert {rank.report().get("verdict") for rank in undisturbed} == {None}, undisturbed
+    assert "muster.dev/verdict" not in jobs.metrics(space, "twin")
+
+
+@pytest.mark.thorough
+def test_a_job_that_documents_call_right_is_measured_where_the_platform_asks_for_all(
+    space: Space, installation: Installation
+) -> None:
+    row = _ROWS[_CHOSEN[0]]
+    space.apply(jobs.program(*_PROGRAMS.iterdir())).expect()
+    with installation.configure({"guard": {"inject": "always"}}):
+        runs.start(space, jobs.runtime(), launched("fault", row["fault"], row, "enforce", by=()))
+        ranks = runs.ended(space, "fault", "Failed")
+
+    assert ranks
+    assert {rank.code for rank in ranks} == {runs.GUARDED}
+
+
+def launched(
+    name: str, line: str, row: Mapping[str, Any], level: str, by: Sequence[str] = ("sh", _SCRIPT)
+) -> dict[str, Any]:
+    """Return the TrainJob of a line of the table; `by` a script, which Muster cannot read, any launch is open."""
+    words = [word.format(start=_SCRIPT) for word in shlex.split(line)]
+    trainer = {"command": words if words[0] == "sh" else [*by, *words]}
+    trainer |= {"numProcPerNode": row.get("gpus") or row.get("processes", 1)}
+    return documents.trainjob(name, "training", trainer=trainer, labels={"muster.dev/guard": level})
