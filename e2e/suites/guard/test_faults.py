@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ import pytest
 
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.guard import jobs
-from e2e.suites.support import documents, thorough
+from e2e.suites.support import documents, guards, thorough, waits
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import Space
 from e2e.suites.training import runs
@@ -54,11 +55,11 @@ def test_a_fault_is_told_in_report_and_its_twin_is_not_disturbed_in_enforce(spac
     told, undisturbed = runs.ended(space, "fault"), runs.ended(space, "twin")
 
     assert {rank.code for rank in told} == {0}
-    assert row["told"] in {rank.report().get("verdict") for rank in told}, told
-    assert jobs.metrics(space, "fault")["muster.dev/verdict"] == row["told"]
+    assert row["told"] in {each.get("verdict") for rank in told for each in reports(rank)}, told
+    assert kept(space, "fault")["verdict"] == row["told"]
     assert {rank.code for rank in undisturbed} == {0}
-    assert {rank.report().get("verdict") for rank in undisturbed} == {None}, undisturbed
-    assert "muster.dev/verdict" not in jobs.metrics(space, "twin")
+    assert {each.get("verdict") for rank in undisturbed for each in reports(rank)} == {None}, undisturbed
+    assert "verdict" not in kept(space, "twin")
 
 
 @pytest.mark.thorough
@@ -73,6 +74,23 @@ def test_a_job_that_documents_call_right_is_measured_where_the_platform_asks_for
 
     assert ranks
     assert {rank.code for rank in ranks} == {runs.GUARDED}
+
+
+def reports(rank: runs.Rank) -> list[dict[str, Any]]:
+    """Return what the ranks of a pod reported in its termination message, one a line."""
+    return [json.loads(line) for line in rank.message.splitlines() if line.startswith("{")]
+
+
+def kept(space: Space, name: str) -> dict[str, Any]:
+    """Wait until Muster has kept on the JobSet what the guard said of a job that has ended, and return it."""
+
+    def look() -> dict[str, Any]:
+        annotations = space.wait_jobset(name)["metadata"].get("annotations") or {}
+        found = dict(json.loads(annotations[guards.KEPT]))
+        assert found["pod"], f"only its status was read so far: {found}"
+        return found
+
+    return waits.until(f"the report of {name} to be kept", look, 60)
 
 
 def launched(
