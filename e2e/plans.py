@@ -61,7 +61,7 @@ _MODULES = {"releases": ("helm", "certmanager"), "sessions": ("helm",)}  # of th
 _SESSIONS = ("engine", "gateway")
 _FOREIGN = tuple(f"foreign-{kind}" for kind in ("pip", "conda", "customized", "searching", "entered"))
 _IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "guard": _FOREIGN, "sessions": _SESSIONS}  # large
-_QUICK_IMAGES = {"training": ("trl", "rl"), "guard": _FOREIGN, "sessions": _SESSIONS}
+_QUICK_IMAGES = {"training": ("trl", "rl"), "guard": ("foreign-pip",), "sessions": _SESSIONS}
 
 
 @dataclass(frozen=True, slots=True)

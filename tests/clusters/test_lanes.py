@@ -37,8 +37,7 @@ def test_the_quick_runs_end_with_a_real_training_in_real_pods():
     (node,) = plans.quick(["node"])
 
     assert "training" in node.suites
-    foreign = [f"foreign-{kind}" for kind in trainings.FOREIGN]
-    assert list(plans.images(node.suites, quick=True)) == ["trl", "rl", *foreign, "engine", "gateway"]
+    assert list(plans.images(node.suites, quick=True)) == ["trl", "rl", "foreign-pip", "engine", "gateway"]
 
 
 def test_thorough_tests_of_sessions_have_helm_beside_them():

@@ -12,10 +12,12 @@ import pytest
 
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.guard import jobs
-from e2e.suites.support import documents, guards, thorough, waits
+from e2e.suites.support import documents, guards, waits
 from e2e.suites.support.installations import Installation
 from e2e.suites.support.spaces import Space
 from e2e.suites.training import runs
+
+pytestmark = pytest.mark.thorough
 
 _TABLE = REPOSITORY / "tests" / "contract" / "guard"
 _PROGRAMS = _TABLE / "programs" / "faults"
@@ -35,7 +37,7 @@ _CHOSEN = (
 )
 
 
-@pytest.mark.parametrize("name", thorough.but(_CHOSEN[0], of=_CHOSEN))
+@pytest.mark.parametrize("name", _CHOSEN)
 def test_a_fault_is_told_in_report_and_its_twin_is_not_disturbed_in_enforce(space: Space, name: str) -> None:
     row = _ROWS[name]
     nodes, gpus = row.get("nodes", 2), row.get("gpus", 0)
@@ -62,7 +64,6 @@ def test_a_fault_is_told_in_report_and_its_twin_is_not_disturbed_in_enforce(spac
     assert "verdict" not in kept(space, "twin")
 
 
-@pytest.mark.thorough
 def test_a_job_that_documents_call_right_is_measured_where_the_platform_asks_for_all(
     space: Space, installation: Installation
 ) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from e2e.suites.guard import jobs
-from e2e.suites.support import documents, thorough
+from e2e.suites.support import documents
 from e2e.suites.support.spaces import Space
 from e2e.suites.training import runs
+
+pytestmark = pytest.mark.thorough
 
 # What a program prints in each image, by itself.
 _IMAGES: Mapping[str, tuple[str, ...]] = {
@@ -23,7 +25,7 @@ _IMAGES: Mapping[str, tuple[str, ...]] = {
 _UNGUARDED = {"muster.dev/guard": "off"}
 
 
-@pytest.mark.parametrize("kind", thorough.but("searching", of=_IMAGES))
+@pytest.mark.parametrize("kind", _IMAGES)
 def test_a_program_prints_and_learns_the_same_with_the_guard(space: Space, kind: str) -> None:
     runtime = jobs.runtime(kind)
     guarded, alone = job("guarded", kind), job("alone", kind, labels=_UNGUARDED)
@@ -43,7 +45,6 @@ def test_a_program_prints_and_learns_the_same_with_the_guard(space: Space, kind:
         assert [rank.report()["worldSize"] for rank in with_guard] == [2, 2]
 
 
-@pytest.mark.thorough
 def test_an_entry_point_that_extends_the_search_path_keeps_the_guard(space: Space) -> None:
     runtime = jobs.runtime("entered", env={"EXTEND": "1"})
     space.apply(jobs.program()).expect()

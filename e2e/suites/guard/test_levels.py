@@ -10,6 +10,8 @@ from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.training import runs
 
+pytestmark = pytest.mark.thorough
+
 _SENTENCE = "the training has 1 rank, but 2 were asked for"
 
 
@@ -44,7 +46,6 @@ def test_nodes_that_do_not_meet_end_where_the_namespace_enforces(space: Space) -
     assert all("this training has 1 rank, but 2 were asked for" in rank.message for rank in ranks)
 
 
-@pytest.mark.thorough
 def test_a_job_whose_author_wants_no_guard_has_none(space: Space) -> None:
     job = jobs.trainjob("apart", "alone", "5", labels={"muster.dev/guard": "off"})
     name = runs.start(space, jobs.program(), jobs.runtime(), job)

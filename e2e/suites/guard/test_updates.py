@@ -9,6 +9,8 @@ from e2e.suites.support import waits
 from e2e.suites.support.spaces import TRAINJOBS, Space
 from e2e.suites.training import runs
 
+pytestmark = pytest.mark.thorough
+
 _VOLUME = "muster-guard"
 
 
@@ -30,7 +32,6 @@ def test_a_guarded_job_is_suspended_and_resumed_and_measured_again(space: Space)
     assert [rank.report()["worldSize"] for rank in ranks] == [2, 2]
 
 
-@pytest.mark.thorough
 def test_a_guarded_job_that_is_applied_again_stays_as_it_is(space: Space) -> None:
     job = jobs.trainjob("hand", "together", "5", "stays")
     name = runs.start(space, jobs.program(), jobs.runtime(), job)
