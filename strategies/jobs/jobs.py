@@ -28,7 +28,18 @@ from muster.strategies.platform.placements import Role
 from muster.strategies.platform.supplies import NOTHING, Supply
 from muster.strategies.trainer import resources, runtime_patches
 
-__all__ = ["MOST_TOGETHER", "Job", "Kind", "Rendezvous", "Settings", "once", "once_for_all", "once_for_part"]
+__all__ = [
+    "MOST_TOGETHER",
+    "Fact",
+    "Job",
+    "Kind",
+    "Rendezvous",
+    "Settings",
+    "SharedFact",
+    "once",
+    "once_for_all",
+    "once_for_part",
+]
 
 
 class _Subject(Protocol):

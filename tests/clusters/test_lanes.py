@@ -37,7 +37,8 @@ def test_the_quick_runs_end_with_a_real_training_in_real_pods():
     (node,) = plans.quick(["node"])
 
     assert "training" in node.suites
-    assert list(plans.images(node.suites, quick=True)) == ["trl", "rl", "engine", "gateway"]
+    foreign = [f"foreign-{kind}" for kind in trainings.FOREIGN]
+    assert list(plans.images(node.suites, quick=True)) == ["trl", "rl", *foreign, "engine", "gateway"]
 
 
 def test_thorough_tests_of_sessions_have_helm_beside_them():

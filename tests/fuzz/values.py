@@ -366,6 +366,7 @@ ANNOTATIONS = {
     "muster.dev/trl-method": ("sft", "dpo", "grpo", "x"),
     "muster.dev/vllm-features": ("sleep", "lora", "sleep,lora", "sleep," * 50, ","),
     "muster.dev/role": ("trainer", "sampler", "other"),
+    "muster.dev/guard": ("off", "report", "enforce", "Off", ""),
     "muster.dev/mode": ("enforce", "warn", "audit", "off", "Off"),
     "muster.dev/profile": ("quad", "seats"),
     "muster.dev/training": ('{"outcome":"failed","ranks":[0]}', "{}", "x"),

@@ -12,19 +12,12 @@ import re
 import pytest
 
 from tests.growth import expressions, patterns
+from muster.strategies.launches import capabilities
 from muster.webhook.doctor import dry_run_probe
 
-_SHORT = "compared with whole values of at most 256 characters"
 _NOT = {
     "strategies/documents/paths.py: _SEGMENT": "a walk over the steps ends where a step cannot be read",
     "strategies/shell/grammar.py: _ASSIGNMENT": "it is tried where a word begins, and a name ends with its word",
-    "strategies/launches/networks.py: _LOOPBACKS": _SHORT,
-    "strategies/launches/networks.py: _TWICE": _SHORT,
-    "strategies/launches/networks.py: re.compile(f'(?!^)(.*,|=)?s*({_DEVICES}).*')": _SHORT,
-    "strategies/launches/networks.py: re.compile('(?!^)(.*,|=)?s*(ethd|en[ospxP]d|bo": _SHORT,
-    "strategies/launches/networks.py: re.compile('[s^=].*|.*,[s^=].*')": _SHORT,
-    "strategies/launches/networks.py: re.compile('.*[^=,s].*')": _SHORT,
-    "strategies/launches/networks.py: re.compile('(.*,)?s*[^=].*')": _SHORT,
     "strategies/shell/grammar.py: _NEXT_LINE": "it is tried behind a backslash, and comments are read once",
     "strategies/shell/word_parser.py: _BACKTICKS": "it is tried at a backtick, and one that nothing closes ends it all",
     "audit/known.py: _STEP": "it is tried where the step before ends, and a bracket that nothing closes is the last",
@@ -32,6 +25,8 @@ _NOT = {
 """Patterns that are linear where they are used, and why; each is one that the test would find."""
 
 _OTHERS = {
+    "strategies/launches/capabilities.py: re.match(pattern, value)": "of the table of instances, see below",
+    "strategies/launches/networks.py: re.fullmatch(fault.wrong, value)": "of a table, and of 256 characters at most",
     "strategies/launches/wrappers.py: re.fullmatch(form, rest[0])": "of `wrappers.json`, and of one word",
     "strategies/rules/relations.py: re.fullmatch(str(operand), value)": "of rows, and of one value",
     "strategies/frameworks/vllm/model_shapes.py: re.compile(family + re.escape(size) + '(?![^-]": "models of ours",
@@ -105,6 +100,8 @@ def test_no_pattern_that_is_written_elsewhere_takes_more_than_linear_time():
     shapes = "".join(file.read_text() for file in files)
     written = {json.loads(each) for each in re.findall(r'"pattern":\s*("(?:[^"\\\\]|\\\\.)*")', shapes)}
     assert len(written) > 2
+    instances = {pattern for pattern, _ in capabilities._INSTANCES}
+    assert {each: why for each in instances if (why := patterns.worst(each, searched=False))} == {}
     assert {each: why for each in written | {*dry_run_probe._CAUSES} if (why := patterns.worst(each, whole=True))} == {}
 
 

@@ -89,7 +89,7 @@ def test_a_program_gets_the_guard_and_keeps_the_search_path_of_its_image(tmp_pat
     shutil.copy(PROGRAM, image)
     target.mkdir()
     (build,) = re.findall(r"^RUN (gcc .+\n.+)$", DOCKERFILE, re.MULTILINE)
-    subprocess.run(build.replace("/opt/muster-guard", str(image)), shell=True, check=True, timeout=60)  # noqa: S602
+    subprocess.run(build.replace("/opt/muster-guard", str(image)), shell=True, check=True, timeout=60)  # noqa: S602  # the line of the Dockerfile is one of a shell
     assert run(image, target).returncode == 0
     jobset, cluster = guarded.cluster_of(guarded.UNREAD)
     pod = guarded.pod_of(guarded.decide(jobset, cluster).document)

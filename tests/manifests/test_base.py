@@ -189,10 +189,10 @@ def test_the_lease_that_the_controllers_want_is_the_one_that_they_may_have():
         assert binding["roleRef"]["name"] == "muster-controllers"
 
 
-def test_what_keeps_reports_may_annotate_jobsets_and_write_nothing_else():
+def test_what_keeps_reports_may_annotate_jobsets_create_events_and_write_nothing_else():
     path = files.FOLDER / "overlays" / "production" / "rbac-trainings.yaml"
     (role,) = (document for document in files.documents(path) if document["kind"] == "ClusterRole")
-    assert written(role) == {("jobsets", "get"), ("jobsets", "patch")}
+    assert written(role) == {("jobsets", "get"), ("jobsets", "patch"), ("events", "create")}
     (lease,) = (document for document in files.documents(path) if document["kind"] == "Role")
     wanted = configs.Config().trainings.lease
     assert (lease["metadata"]["namespace"], lease["rules"][1]["resourceNames"]) == (wanted.namespace, [wanted.name])

@@ -45,8 +45,6 @@ def runtime(kind: str = "pip", *, nodes: int = 2, env: Mapping[str, str] | None 
         "image": IMAGES[kind],
         "imagePullPolicy": "IfNotPresent",
         "workingDir": "/program",
-        # Without a request, other processes of the machine come first, and Python takes minutes to import torch.
-        "resources": {"requests": {"cpu": "100m"}},
         "env": [{"name": key, "value": value} for key, value in {**_ENV, **(env or {})}.items()],
         "volumeMounts": [*mounts, {"name": "tmp", "mountPath": "/tmp"}],
         "securityContext": {

@@ -19,6 +19,8 @@ IMAGE = os.environ.get("MUSTER_E2E_IMAGE", "localhost/muster:e2e")
 
 _TRAINER = ("kubeflow-trainer-controller-manager", "kubeflow-system")
 _CONFIG, _KEY = "kubeflow-trainer-config", "controller_manager_config.yaml"
+# One replica needs no lease, which it would lose, and end, when the machine is busy with trainings.
+_STATUS = {"featureGates": {"TrainJobStatus": True}, "leaderElection": {"leaderElect": False}}
 _SERVES = "Starting runtime status server"
 _ROLLOUT = 180
 
@@ -29,7 +31,7 @@ def with_status(kubectl: Kubectl) -> Iterator[None]:
     found = kubectl.get("configmap", _CONFIG, _TRAINER[1])
     assert found is not None, f"there is no ConfigMap {_CONFIG}"
     before = str(found["data"][_KEY])
-    _restarted(kubectl, musters.changed(before, {"featureGates": {"TrainJobStatus": True}}))
+    _restarted(kubectl, musters.changed(before, _STATUS))
     waits.until("Trainer to serve statuses", lambda: _SERVES in _log(kubectl), 60)
     try:
         yield

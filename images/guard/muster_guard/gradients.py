@@ -104,7 +104,7 @@ def take(optimizer: Any) -> Taken | None:
         f"{at}/{many} {tuple(each.shape)} {shard}"
         for (at, each), shard in zip(chosen, shards)  # noqa: B905  # Python 3.8
     ]
-    sharded = [owned or bool(shard) or hasattr(each, "_fsdp_flattened") for (_, each), shard in zip(chosen, shards)]  # noqa: B905
+    sharded = [owned or bool(shard) or hasattr(each, "_fsdp_flattened") for (_, each), shard in zip(chosen, shards)]  # noqa: B905  # Python 3.8
     return Taken([each for _, each in chosen], keys, sharded)
 
 
@@ -134,7 +134,7 @@ def _shard(tensor: Any) -> str:
     if not hasattr(tensor, "placements"):
         return ""
     places = tensor.device_mesh.get_coordinate() or ()
-    return " ".join(f"{kind}@{at}" for kind, at in zip(tensor.placements, places) if kind.is_shard())  # noqa: B905
+    return " ".join(f"{kind}@{at}" for kind, at in zip(tensor.placements, places) if kind.is_shard())  # noqa: B905  # Python 3.8
 
 
 def _is_owned() -> bool:

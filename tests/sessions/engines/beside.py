@@ -65,8 +65,7 @@ def main(base, folder):
     one.save("m", folder / "one", optimizer=True)
     many.save("m", folder / "many", optimizer=True)
     told["goes on"] = apart(folder / "one", folder / "many")
-    told["sixteen"] = sixteen(base, folder)
-    (folder / "told.json").write_text(json.dumps(told))
+    return told
 
 
 def sixteen(base, folder):
@@ -121,4 +120,6 @@ def listed(folder):
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    what, *places = sys.argv[1:]
+    found = {"float32": main, "bfloat16": sixteen}[what](*map(Path, places))
+    Path(places[1], "told.json").write_text(json.dumps(found))

@@ -12,8 +12,11 @@ from tests.sessions.gateways import ROOT
 
 @pytest.fixture(scope="module")
 def told(base, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, "-m", "tests.sessions.engines.beside", str(base), str(folder)]
+    return beside("float32", base, tmp_path_factory.mktemp("ranks"))
+
+
+def beside(what, base, folder):
+    command = [sys.executable, "-m", "tests.sessions.engines.beside", what, str(base), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((folder / "told.json").read_text())
@@ -45,9 +48,10 @@ def test_ranks_and_one_rank_go_on_alike_from_what_ranks_saved(told):
     assert told["goes on"] < 1e-6
 
 
-def test_ranks_in_bfloat16_save_what_one_rank_writes_alike_and_learn_as_it_does(told):
-    assert told["sixteen"]["written alike"]
-    assert told["sixteen"]["losses"] < 0.01
+def test_ranks_in_bfloat16_save_what_one_rank_writes_alike_and_learn_as_it_does(base, tmp_path):
+    told = beside("bfloat16", base, tmp_path)
+    assert told["written alike"]
+    assert told["losses"] < 0.01
 
 
 def test_what_cannot_be_is_refused_by_all_ranks_and_they_go_on(told):

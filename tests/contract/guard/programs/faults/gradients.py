@@ -328,8 +328,7 @@ def sharded_a_copy():
 
 @way
 def averaged():
-    # Imported here, as programs do that average: the guard takes the import for a sign of it.
-    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager  # noqa: PLC0415
+    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager  # noqa: PLC0415  # as programs do
 
     own, averager = model(), PeriodicModelAverager(period=2)
     train(own, own, after=averager.average_parameters)
