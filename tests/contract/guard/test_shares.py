@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough  # all ways to train run twice, which takes minutes
 PROGRAM = str(Path(__file__).parent / "programs" / "shares.py")
 WORDS = {
     "ddp": "shared",
