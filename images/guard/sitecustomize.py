@@ -40,6 +40,8 @@ def _start():
     """Start the guard; what goes wrong with it is told, and harms nothing."""
     try:
         _add_the_images_own()
+        if "muster_guard.start" not in sys.modules:  # the one inside an image of Muster may end a training
+            os.environ.setdefault("MUSTER_GUARD", "report")
         if sys.version_info >= (3, 8):
             import muster_guard.start  # noqa: F401  # its import is its start
     except Exception as error:

@@ -85,7 +85,7 @@ def enforce(job: Job, changes: Changes, guard: Guard, namespace_label: str | Non
     if job.kind != "JobSet" or job.is_untouched or (job.runtime is None and job.owner is None):
         return
     strict = namespace_label == "enforce"  # whatever the author of the job writes
-    level = "enforce" if strict else next((value for value, _ in labels if value in _LEVELS), "report")
+    level = "enforce" if strict else next((value for value, _ in labels if value in _LEVELS), None)
     for view in job.views:
         place = view.container
         if place is None or _is_there(place) or certain:
@@ -128,7 +128,7 @@ def is_certain(job: Job, changes: Changes) -> bool:
     return counted and world.devices in (0, world.processes)
 
 
-def _hindrances(job: Job, place: pods.Place, level: str) -> Iterator[str]:
+def _hindrances(job: Job, place: pods.Place, level: str | None) -> Iterator[str]:
     """Yield each reason why a container does not get the guard, the first one the most telling."""
     pod, own = place.pod, place.container
     if level == "off":
@@ -151,14 +151,15 @@ def _hindrances(job: Job, place: pods.Place, level: str) -> Iterator[str]:
         yield f"it mounts a volume around or in {MOUNTED_AT}; mount that elsewhere"
 
 
-def equip(place: pods.Place, changes: Changes, guard: Guard, level: str) -> None:
+def equip(place: pods.Place, changes: Changes, guard: Guard, level: str | None) -> None:
     """Give a container the guard.
 
     Args:
         place: the container as it stands in the document of `changes`.
         changes: the record of changes.
         guard: what the platform offers.
-        level: `report` or `enforce`.
+        level: `report` or `enforce`; None for the default of the guard that starts first: the one inside an image of
+            Muster ends a wrong training, this one only reports.
     """
 
     def add(path: paths.Path, entry: Mapping[str, object], what: str, rule: str = "guard/files") -> None:
@@ -188,7 +189,7 @@ def equip(place: pods.Place, changes: Changes, guard: Guard, level: str) -> None
         path, behind = (*env, place.container.env.index(own), "value"), f":{own.value}" if own.value else ""
         reason = f"{first}; those of the job stay behind it"
         changes.set(path, f"{MOUNTED_AT}{behind}", rule="guard/python-path", reason=reason)
-    if place.container.find_env(names.GUARD) is None:
+    if level is not None and place.container.find_env(names.GUARD) is None:
         does = "ends a training of the wrong size, on a shared device or without shared gradients"
         reason = f"the guard {does if level == 'enforce' else 'reports what it measures, and ends no training'}"
         add(env, {"name": names.GUARD, "value": level}, reason, "guard/level")

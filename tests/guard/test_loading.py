@@ -38,7 +38,7 @@ def run(mounted, tmp_path):
 
     def begin(*arguments, python=sys.executable, behind=(), before=(), **more):
         path = os.pathsep.join(map(str, (*before, mounted, *behind)))
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "MUSTER_GUARD": "report", **more}
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": path, **more}
         return subprocess.run(
             [str(python), *arguments], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60,
             check=False,
@@ -84,6 +84,17 @@ def test_each_of_its_modules_can_be_imported_by_every_python_from_3_8_on(run, mo
     done = run("-c", "".join(f"import muster_guard.{name}\n" for name in names), python=python)
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_a_level_it_reports_and_the_one_inside_an_image_of_muster_enforces(run, tmp_path):
+    mode = "import muster_guard.start as s; print(s.MODE)"
+    venv.create(tmp_path / "ours", symlinks=True)
+    (site,) = (tmp_path / "ours" / "lib").glob("python*/site-packages")
+    shutil.copy(GUARD / "muster_guard.pth", site)
+
+    assert run("-c", mode).stdout == "report\n"
+    assert run("-c", mode, MUSTER_GUARD="enforce").stdout == "enforce\n"
+    assert run("-c", mode, python=tmp_path / "ours" / "bin" / "python").stdout == "enforce\n"
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S", "-IS"])

@@ -1,7 +1,7 @@
 """One judgement over the records of all ranks."""
 
-from muster_guard import sizes
-from muster_guard.measured import judge
+from muster_guard import measured, sizes, start, trainings
+from muster_guard.measured import Judgement, judge
 
 
 def record(node="a", ranks=1, **more):
@@ -45,3 +45,19 @@ def test_idle_devices_of_a_pod_are_known_at_the_last_stage_and_when_its_ranks_ha
 def test_trainer_says_how_many_nodes_there_are_at_least():
     assert [sizes.nodes({"PET_NNODES": text}) for text in ("2", "2:4", "", "many")] == [2, 2, 1, 1]
     assert sizes.nodes({}) == 1
+
+
+def test_of_a_size_that_differs_one_sentence_is_said_and_of_nodes_apart_another(monkeypatch, capsys):
+    monkeypatch.setenv("PET_NNODES", "2")
+    monkeypatch.setenv("MUSTER_GUARD", "report")
+    monkeypatch.setattr(start, "MODE", "report")
+    measure = measured._Measure()
+    trainings.compare(measure.size)
+    measure.judged(Judgement(nodes=1)._asdict())
+
+    assert measure.found == ["size-differs"]
+    assert capsys.readouterr().err.count("muster: ") == 1
+
+    measure.size = 2
+    measure.judged(Judgement(nodes=1)._asdict())
+    assert "has ranks on 1 of 2 nodes" in capsys.readouterr().err

@@ -28,12 +28,13 @@ def guarded_pod(command=guarded.UNREAD, *, policy=guarded.policy(), cluster=(), 
     return guarded.pod_of(guarded.decide(jobset, [*around, *cluster], policy).document)
 
 
-def test_a_container_that_trains_gets_volume_mount_search_path_and_level():
+def test_a_container_that_trains_gets_volume_mount_and_search_path_and_no_level_that_nobody_asked_for():
     pod = guarded_pod()
     (container,), env = pod["containers"], jobs.env_of(pod["containers"][0])
     assert pod["volumes"] == [{"name": "muster-guard", "emptyDir": {"sizeLimit": "32Mi"}}]
     assert container["volumeMounts"] == [{"name": "muster-guard", "mountPath": "/muster/guard", "readOnly": True}]
-    assert (env["PYTHONPATH"], env["MUSTER_GUARD"]) == ("/muster/guard", "report")
+    assert env["PYTHONPATH"] == "/muster/guard"
+    assert "MUSTER_GUARD" not in env
 
 
 def test_the_files_come_from_musters_image_and_the_search_path_from_that_of_the_training():

@@ -97,7 +97,7 @@ def test_a_pod_in_which_the_guard_has_no_place_is_told_of(why, pod):
 
 
 LEVELS = [
-    (None, None, "report"),
+    (None, None, None),
     (None, "enforce", "enforce"),
     (None, "off", None),
     ("off", None, None),
@@ -108,7 +108,7 @@ LEVELS = [
     ("enforce", "off", "enforce"),
     ("enforce", "loud", "enforce"),
     ("loud", "enforce", "enforce"),
-    ("loud", None, "report"),
+    ("loud", None, None),
 ]
 
 

@@ -177,11 +177,10 @@ class _Measure:
     @property
     def found(self) -> list[str]:
         """The verdicts, the worst first."""
-        asked = sizes.expected()
         return [
             word
             for word, holds in (
-                ("size-differs", (asked is not None and asked.sure and not asked.holds(self.size)) or self.is_apart),
+                ("size-differs", self.differs or self.is_apart),
                 ("device-shared", self.judgement.together),
                 ("gradients-not-shared", self.judgement.apart),
                 ("devices-idle", self._pods("idle")),
@@ -189,6 +188,12 @@ class _Measure:
             )
             if holds
         ]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the number of ranks that met is certainly not the one that was asked for."""
+        asked = sizes.expected()
+        return asked is not None and asked.sure and not asked.holds(self.size)
 
     @property
     def is_apart(self) -> bool:
@@ -282,7 +287,7 @@ class _Measure:
 def _sentence(word: str, measure: _Measure) -> str | None:
     """Return a verdict for people; None for one that is said elsewhere, or not by this rank."""
     judgement = measure.judgement
-    if word == "size-differs" and measure.is_apart:
+    if word == "size-differs" and measure.is_apart and not measure.differs:  # of a size that differs, `compare` tells
         return (
             f"muster: this training has ranks on {judgement.nodes} of {sizes.nodes()} nodes, so each group trains"
             " by itself. Launch it with torchrun, or let Muster do so, and have all nodes meet at one address."

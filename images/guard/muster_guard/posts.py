@@ -33,7 +33,8 @@ __all__ = ["Poster", "changed", "finish", "watch"]
 _SERVER, _AUTHORITY, _TOKEN = (f"KUBEFLOW_TRAINER_SERVER_{name}" for name in ("URL", "CA_CERT", "TOKEN"))
 _METRICS = 256  # Trainer keeps no more
 _TIMEOUT = 5.0  # seconds of each wait for the server
-_DELAYS = (1.0, 2.0, 4.0, 8.0)  # seconds between attempts, less up to a half by chance
+# Seconds between attempts, less up to a half by chance; together they are longer than a restart of Trainer takes.
+_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _LAST = 3.0  # seconds that the end of the process waits for a post
 _TEMPORARY = (408, 429)
 

@@ -76,7 +76,7 @@ def ddp_that_warms_up():
     made = model()
     optimizer = torch.optim.AdamW(made.parameters(), lr=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 10)
-    train(DistributedDataParallel(made), None, optimizer=optimizer, each=lambda _: schedule.last_epoch < 0)
+    train(DistributedDataParallel(made), None, optimizer=optimizer, each=lambda step: step and schedule.step())
     return made
 
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import accelerate
 import fakes
 import torch
 import torch.distributed as dist
@@ -171,6 +170,8 @@ def spawned_for_all():
 
 def notebook(**more):
     """What a cell of a notebook does, by accelerate's launcher, which forks."""
+    import accelerate  # noqa: PLC0415  # only here: a spawned process imports all of this anew
+
     torch.cuda.is_available = lambda: True
     accelerate.notebook_launcher(by_environment, num_processes=EACH, **more)
 
@@ -234,6 +235,8 @@ def torchrun_as_asked():
 
 def accelerated():
     """Train as accelerate's users do; it makes the group where it sees other ranks."""
+    import accelerate  # noqa: PLC0415  # as above
+
     accelerator = accelerate.Accelerator(cpu=True)
     own = model()
     optimizer = torch.optim.SGD(own.parameters(), lr=0.05)
