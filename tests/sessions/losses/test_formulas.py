@@ -49,7 +49,8 @@ def _torch(name, config, sequences):
 def test_each_loss_is_the_sum_that_its_formula_gives(case):
     name, config, sequences = case
     expected = sum(getattr(oracles, name)(p, inputs, config) for p, inputs in sequences)
-    assert _torch(name, config, sequences)[0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    # Terms of some hundreds may cancel, and torch rounds their sum by how it lies in memory.
+    assert _torch(name, config, sequences)[0] == pytest.approx(expected, rel=1e-12, abs=1e-10)
 
 
 @given(_case())
