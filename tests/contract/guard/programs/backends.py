@@ -19,9 +19,9 @@ class OfNCCL:
 
 dist.init_process_group("fake", store=dist.HashStore(), rank=0, world_size=1)
 print(f"kept {len(groups._kept)} of torch's fake backend")
-groups._keep((dist.GroupMember.NON_GROUP_MEMBER, None), {})
+groups._keep((dist.GroupMember.NON_GROUP_MEMBER, None))
 print(f"kept {len(groups._kept)} of a group of others")
-groups._keep((OfNCCL(), None), {})
+groups._keep((OfNCCL(), None))
 print(f"kept {len(groups._kept)} of NCCL")
 dist.new_group([0], backend="gloo")
 print(f"kept {len(groups._kept)} of gloo beside another backend", flush=True)
