@@ -33,7 +33,7 @@ _TOKENS = re.compile(
     r"|xapp-\d-|GOCSPX-|whsec_|do[op]_v1_|glsa_|ATATT3|ATCTT3|(?:SK|dapi)(?=[0-9a-f]{32}\b)|[1-9]\d{7,9}:AA(?=[\w-]{8})"
     r"|AGE-SECRET-KEY-1|pcsk_|lsv2_(?:pt|sk)_|rpa_|tvly-|sbp_|shpat_|lin_api_|ntn_|CCIPAT_|tskey-(?:auth|api)-|PMAK-"
     r"|NRAK-|sntry[su]_|dp\.pt\.|figd_|sk-or-v1-|sk-lf-|tgp_v1_|aph0_|jina_|KGAT_|AQ\.Ab|dckr_oat_|api_org_"
-    r"|(?:fw_|a[ks]-)(?=[A-Za-z0-9]{22,24}(?![\w-]))|sk_(?=[0-9a-f]{48}\b)|pul-(?=[0-9a-f]{40}\b))"
+    r"|(?:fw_|a[ks]-)(?=[A-Za-z0-9]{22,24}(?!\w|-\D))|sk_(?=[0-9a-f]{48}\b)|pul-(?=[0-9a-f]{40}\b))"
     # A name of Kubernetes has no capitals, and words between dashes. The beginning of a token may be all that is left.
     r"(?:(?=[\w.-]{0,200}[A-Z])[\w.-]{12,}|(?:(?=[a-z]{0,64}\d)[a-z0-9]{20}|[a-z]{32})[\w.-]*"
     r"|(?<=sk-lf-)[0-9a-f-]{36}|(?=[\w-]{0,200}[0-9A-Z])[\w-]{8,200}(?=…|\.\.\.))"
