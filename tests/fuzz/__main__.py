@@ -170,8 +170,7 @@ def _again(asked):
     with services.Service() as service:
         if asked.shrink:
             case = _shrunk(service, case)
-        story = trials.run(service, case)
-        faults = invariants.faults(story)
+        story, faults = batches.faults_of(service, case)
         faults += [each for _, each in invariants.page_faults(dict.fromkeys(case.planted, case), service.page())]
     for each in story.exchanges:
         print(f"{each.phase}: HTTP {each.status}, {each.seconds:.3f} s: {each.answer[:400].decode(errors='replace')}")
