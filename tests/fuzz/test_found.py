@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from muster.strategies.documents import decoding, names, pods
@@ -288,3 +289,11 @@ def test_the_replicated_job_of_many_containers_is_read_once(monkeypatch):
     pod["containers"] = pod["containers"] * 20
     assert {each.job_name for each in pods.places(made, ("spec",))}
     assert len(reads) == len(made["spec"]["replicatedJobs"])
+
+
+def test_the_types_of_a_volume_are_not_read_anew_for_each_of_many(monkeypatch):
+    monkeypatch.setattr(msgspec.structs, "fields", lambda *_: pytest.fail("reads types, in a millisecond"))
+    made = _jobset("trl", container={"command": ["trl", "sft", "--model_name_or_path=m", "--dataset_name=d"]})
+    pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": f"v{number}", "emptyDir": {}} for number in range(150)]
+    assert admissions.decide(made, phase="validate").allowed
