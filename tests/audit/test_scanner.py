@@ -9,7 +9,9 @@ import orjson
 import pytest
 
 from muster.audit import record_schema, scanner
+from tests.attacks import secret_shapes
 
+SHAPES = secret_shapes.drawn(3)
 WORD = "Zq7xPlanted8Secret"
 HF = "hf_" + WORD * 2
 
@@ -161,3 +163,12 @@ def test_a_full_record_says_who_sent_a_job_whatever_prefix_the_api_server_gives_
 def test_a_further_name_that_is_no_regular_expression_is_named():
     with pytest.raises(ValueError, match=r"'a\('.*is not a regular expression"):
         scanner.compiled(["a("])
+
+
+@pytest.mark.parametrize("form", secret_shapes.FORMS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_text_with_a_token_looks_as_if_it_may_have_one(shape, form):
+    for whole in secret_shapes.FORMS[form](SHAPES[shape].text):
+        for text in (whole, f"{whole[: len(whole) * 3 // 4]}…"):
+            if scanner._TOKENS.search(text):
+                assert scanner._may_have_token(text, text.casefold())
