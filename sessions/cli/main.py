@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from muster.sessions.cli import devices, durations, looking, pods, restoring, timeline, urls
+from muster.sessions.cli import devices, durations, looking, pods, restoring, sizing, timeline, urls
 from muster.sessions.cli.texts import clean, moment
 from muster.sessions.engines import names
 from muster.sessions.journal import integrity
@@ -97,6 +97,7 @@ def parser() -> argparse.ArgumentParser:
     pods.add(serve)
     keys = _keys_parsers(commands)
     timeline.add(commands)
+    sizing.add(commands)
     looks = [(command, functools.partial(_look, look)) for command, look in looking.add(commands)]
     serve.add_argument(
         "--replica", default=socket.gethostname(), help="of Gateways on one --journal, which one this is"

@@ -193,10 +193,11 @@ class Layers:
 def _adapted(bundle: Bundle, path: str, x: Tensor, y: Tensor) -> Tensor:
     if path not in bundle.pairs:
         return y
-    a, b = (each if each.ndim == 3 else each[None] for each in bundle.pairs[path])
-    read = x.to(a.dtype).reshape(len(a), -1, a.shape[2])
-    wide = y.to(a.dtype).reshape(len(a), -1, b.shape[1])
-    return torch.baddbmm(wide, read @ a.mT, b.mT, alpha=bundle.scale).view(y.shape).to(y.dtype)
+    # In the type of the base: copies of what a layer reads and gives would be most of what a pass keeps.
+    a, b = ((each if each.ndim == 3 else each[None]).to(y.dtype) for each in bundle.pairs[path])
+    read = x.reshape(len(a), -1, a.shape[2])
+    wide = y.reshape(len(a), -1, b.shape[1])
+    return torch.baddbmm(wide, read @ a.mT, b.mT, alpha=bundle.scale).view(y.shape)
 
 
 def _stacked(pairs: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:

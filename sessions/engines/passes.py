@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from muster.sessions.engines.activations import Scorer
 from muster.sessions.engines.adapters import Adapter, Bundle, Layers
 from muster.sessions.engines.base import Base
 from muster.sessions.engines.batches import dealt, padded
@@ -72,6 +73,7 @@ class Passes:
         self._base = base
         self._layers = layers
         self.budget = budget
+        self.scorer = Scorer(base.model)
 
     def run(self, works: Sequence[Work]) -> None:
         """Fill in what each step gives. Rows of several models share passes; each adapter may stand once.
@@ -101,16 +103,11 @@ class Passes:
                 _backward(parts, bundles, torch.stack(losses).sum())
 
     def _logprobs(self, rows: Sequence[tuple[Work, int]]) -> Sequence[Tensor]:
-        """Return the log-probabilities of the targets of each row, float32 and flat.
-
-        Without a mask: padding is on the right, and no token looks to its right.
-        """
+        """Return the log-probabilities of the targets of each row, float32 and flat."""
         tokens = padded([work.step.data[place].tokens for work, place in rows], self._base.device)
-        logits = self._base.model(tokens, use_cache=False).logits.float()
         wanted = [work.inputs[place]["target_tokens"] for work, place in rows]
         targets, used = (self._tensor(each) for each in _grid(wanted))
-        p = logits.gather(2, targets) - logits.logsumexp(2, keepdim=True)
-        flat: Sequence[Tensor] = p[used].split([math.prod(each.shape) for each in wanted])
+        flat: Sequence[Tensor] = self.scorer(tokens, targets)[used].split([math.prod(each.shape) for each in wanted])
         return flat
 
     def _loss(self, part: Part, p: Sequence[Tensor]) -> Tensor:

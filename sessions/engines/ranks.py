@@ -52,6 +52,7 @@ class _Place:
     device: str
     budget: int
     dtype: str
+    keep: int | None
 
 
 def joined(  # noqa: PLR0913  # of which only two are needed
@@ -62,6 +63,7 @@ def joined(  # noqa: PLR0913  # of which only two are needed
     device: str = "cpu",
     budget: int = 4096,
     dtype: torch.dtype = torch.float32,
+    keep: int | None = None,
 ) -> Lead:
     """Start the other ranks, and return the trainer of all; this process ends when one of them does.
 
@@ -72,6 +74,7 @@ def joined(  # noqa: PLR0913  # of which only two are needed
         device: `cpu`, or `cuda` for a GPU for each rank.
         budget: tokens of one pass of one rank, padding included.
         dtype: of the weights; those of 16 bits have masters, sums of gradients and moments in float32.
+        keep: tokens of one pass of one rank in which all activations are kept, as of `TorchTrainer`.
 
     Raises:
         ValueError: for a number of ranks that cannot be.
@@ -86,7 +89,7 @@ def joined(  # noqa: PLR0913  # of which only two are needed
         _HERE, port, ranks, is_master=True, timeout=_START, wait_for_workers=False, master_listen_fd=listener.detach()
     )
     name = str(dtype).removeprefix("torch.")
-    places = [_Place(str(base), rank, ranks, port, patience, device, budget, name) for rank in range(ranks)]
+    places = [_Place(str(base), rank, ranks, port, patience, device, budget, name, keep) for rank in range(ranks)]
     for place in places[1:]:
         _start(place)
     return Lead(*_made(places[0], store))
@@ -189,6 +192,7 @@ def _made(place: _Place, store: dist.Store) -> tuple[ShardedTrainer, dist.Proces
         budget=place.budget,
         device=f"cuda:{place.rank}" if gpu else "cpu",
         dtype=getattr(torch, place.dtype),
+        keep=place.keep,
     )
     dist.barrier()  # however long one of them loads
     return trainer, commands

@@ -16,6 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from muster.sessions.engines.activations import Scorer
 from muster.sessions.engines.adam import AdamW
 from muster.sessions.engines.batches import packed
 from muster.sessions.engines.passes import Part, Passes, Work, added
@@ -34,6 +35,7 @@ class ShardedTrainer(WholeTrainer):
         budget: tokens of one pass of one rank, padding included.
         device: of this rank.
         dtype: of the weights; those of 16 bits have masters, sums of gradients and moments in float32.
+        keep: tokens of one pass in which all activations are kept, as of `TorchTrainer`.
     """
 
     def __init__(  # noqa: PLR0913  # of which only two are needed
@@ -45,13 +47,14 @@ class ShardedTrainer(WholeTrainer):
         budget: int = 4096,
         device: str = "cpu",
         dtype: torch.dtype = torch.float32,
+        keep: int | None = None,
     ) -> None:
-        super().__init__(base, budget=budget, dtype=dtype)
+        super().__init__(base, budget=budget, dtype=dtype, keep=keep)
         self._group = group
-        _shard(self._base.model, mesh)
+        self._passes = _Passes(self, budget)
+        _shard(self._passes.scorer, mesh)
         self._base.device = torch.device(device)
         self._weights = named(self._base.model)
-        self._passes = _Passes(self, budget)
 
     def files(self, model: str, *, optimizer: bool) -> dict[str, Mapping[str, Tensor]]:
         """Return what `save` writes, on the first rank; nothing on the others."""
@@ -149,7 +152,7 @@ class _Passes(Passes):
         if part.places:
             return self._loss(part, self._logprobs([(part.work, place) for place in sorted(part.places)]))
         idle = torch.zeros((1, 1), dtype=torch.int64, device=self._base.device)
-        nothing: Tensor = self._base.model(idle, use_cache=False).logits.sum() * 0
+        nothing: Tensor = self.scorer(idle, idle[..., None]).sum() * 0
         return nothing
 
 
@@ -175,13 +178,14 @@ def _gather(work: Work, group: dist.ProcessGroup) -> None:
     work.losses = [torch.tensor(loss, dtype=torch.float64) for _, losses in found for loss in losses]
 
 
-def _shard(model: Any, mesh: DeviceMesh) -> None:
+def _shard(scorer: Scorer, mesh: DeviceMesh) -> None:
     """Divide each layer by itself, so that one of them is whole at a time, and then the rest."""
+    model = scorer.model
     layers = set(model._no_split_modules or ())  # noqa: SLF001  # what transformers calls a layer
     sums = MixedPrecisionPolicy(reduce_dtype=torch.float32 if model.dtype.itemsize < 4 else None)
-    for each in [*(each for each in model.modules() if type(each).__name__ in layers), model]:
+    for each in [*(each for each in model.modules() if type(each).__name__ in layers), scorer]:
         fully_shard(each, mesh=mesh, reshard_after_forward=True, mp_policy=sums)
-    for each in model.modules():
+    for each in scorer.modules():
         if isinstance(each, FSDPModule):
             each.set_gradient_divide_factor(1.0)
             each.set_force_sum_reduction_for_comms(True)  # gloo knows no other one

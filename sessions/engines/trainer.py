@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
+from muster.sessions.engines.activations import recompute_layers
 from muster.sessions.engines.adam import AdamW, checked
 from muster.sessions.engines.adapters import ALPHA, Adapter, Layers
 from muster.sessions.engines.base import Base, prepare
@@ -68,14 +69,23 @@ class TorchTrainer:
             a CPU, because they leave its caches.
         device: such as `cpu` or `cuda`.
         dtype: of the base; adapters and their optimizers are float32.
+        keep: tokens of one pass in which all activations are kept; in a longer one each layer is computed again. The
+            budget by default, so that only longer sequences cost more time, and less memory.
     """
 
     prepare = staticmethod(prepare)
 
     def __init__(
-        self, base: Path, *, budget: int = 4096, device: str = "cpu", dtype: torch.dtype = torch.float32
+        self,
+        base: Path,
+        *,
+        budget: int = 4096,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        keep: int | None = None,
     ) -> None:
         self._base = Base(base, device=device, dtype=dtype)
+        recompute_layers(self._base.model, above=budget if keep is None else keep)
         self._layers = Layers(self._base)
         self._passes = Passes(self._base, self._layers, budget)
         self._models: dict[str, Held] = {}

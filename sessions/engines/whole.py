@@ -42,12 +42,19 @@ class WholeTrainer(TorchTrainer):
         budget: tokens of one pass, padding included; a step of more is divided.
         device: such as `cpu` or `cuda`.
         dtype: of the weights; those of 16 bits have masters, sums of gradients and moments in float32.
+        keep: tokens of one pass in which all activations are kept, as of `TorchTrainer`.
     """
 
     def __init__(
-        self, base: Path, *, budget: int = 4096, device: str = "cpu", dtype: torch.dtype = torch.float32
+        self,
+        base: Path,
+        *,
+        budget: int = 4096,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        keep: int | None = None,
     ) -> None:
-        super().__init__(base, budget=budget, device=device, dtype=dtype)
+        super().__init__(base, budget=budget, device=device, dtype=dtype, keep=keep)
         self._folder = base
         self._base.model.requires_grad_(True)
         self._weights = named(self._base.model)
