@@ -73,6 +73,7 @@ def test_a_training_of_the_wrong_size_is_told_and_fails_the_check(there: Space, 
     told = until("its size", lambda: sized(statuses.told(kubectl, "smaller", "-n", there.name, "--check")))
     assert told["world"] | {"pod": ""} == {
         "asked": "2",
+        "predicted": "open",
         "reached": 1,
         "right": False,
         "source": "pod",
