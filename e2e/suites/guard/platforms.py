@@ -55,7 +55,15 @@ def configured(kubectl: Kubectl, changes: Mapping[str, Any]) -> Iterator[None]:
 def _installed(kubectl: Kubectl, config: str) -> None:
     tool = installer.Kubectl(Path(kubectl.binary), Path(kubectl.kubeconfig))
     installer.install(tool, installer.Installation(image=IMAGE, config=config), lambda _: None)
+    # A replica that ends still answers, by the configuration that it has read.
+    waits.until("the Muster before to be gone", lambda: _is_alone(kubectl), 90)
     musters.wait_ready(kubectl, 60)
+
+
+def _is_alone(kubectl: Kubectl) -> bool:
+    deployment = kubectl.get("deployment", "muster", "muster-system")
+    pods = kubectl.all("pods", "muster-system", "app.kubernetes.io/name=muster")
+    return deployment is not None and len(pods) == deployment["spec"]["replicas"]
 
 
 def _restarted(kubectl: Kubectl, config: str) -> None:
