@@ -63,7 +63,7 @@ def test_each_series_has_a_row_on_the_page():
 
 @pytest.mark.skipif(bool(missing()), reason=f"no budget of memory can be enforced here: {missing()}")
 def test_an_agent_counts_what_its_engines_do(tmp_path):
-    with House(tmp_path, "--metrics", "127.0.0.1:0") as house:
+    with House(tmp_path, "--leaving", "30", "--metrics", "127.0.0.1:0") as house:
         port = int(house.agent.next("serving metrics at port ").rpartition(" ")[2])
         one, other = house.engine("a"), house.engine("b")
         one.tell("hold")
