@@ -48,6 +48,7 @@ class Nodes:
             known = {
                 "PATH": f"{self._python.parent}:{os.environ['PATH']}",
                 "PYTHONPATH": ":".join(map(str, paths)),
+                "MUSTER_GUARD": "enforce",  # as the guard inside an image of Muster has it
                 "HOME": str(folder),
                 "TMPDIR": str(folder),
                 "CUDA_VISIBLE_DEVICES": "",
