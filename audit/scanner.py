@@ -61,7 +61,7 @@ _TOKENS = re.compile(
     r"|(?<![A-Za-z0-9+/])(?=[A-Za-z+/]{0,200}\d)(?=[\d+/]{0,200}[A-Za-z])[A-Za-z0-9+/]{16,}(?=…|\.\.\.)",
     re.ASCII,
 )
-# Nearly all texts have no token. These say so in a tenth of the time: each token has one of them.
+# Nearly all texts have no token. These say so in a seventh of the time: each token has one of them.
 _MAYBE = re.compile(rf"{_PREFIX}|[0-9a-z]{{40}}", re.ASCII)
 _SIGNS = (
     "@", "==", "…", "...", "eyJ", "sig=", "Signature=", "hooks.slack", "Q~", "AZDO", ".atlasv1.", "-----BEGIN",

@@ -97,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
     pods.add(serve)
     keys = _keys_parsers(commands)
     timeline.add(commands)
-    sizing.add(commands)
+    sizing.add(commands).set_defaults(run=_memory)
     looks = [(command, functools.partial(_look, look)) for command, look in looking.add(commands)]
     serve.add_argument(
         "--replica", default=socket.gethostname(), help="of Gateways on one --journal, which one this is"
@@ -198,6 +198,11 @@ def _serve(args: argparse.Namespace) -> int:
     with suppress(KeyboardInterrupt):
         asyncio.run(_run(config, args.host, args.port, args.metrics, args.tls))
     return 0
+
+
+def _memory(args: argparse.Namespace) -> int:
+    _settings(args.base)
+    return sizing.memory(args)
 
 
 def _settings(base: Path) -> dict[str, Any]:

@@ -16,18 +16,28 @@ __all__ = ["add", "memory"]
 _TOKENS = (1024, 4096, 8192, 16384, 32768)
 _DTYPES = ("bfloat16", "float16", "float32")
 _GIB, _GB = 2**30, 10**9
+_MOST = 2**20  # GiB of a device
 
 
-def add(commands: _SubParsersAction[Any]) -> None:
+def add(commands: _SubParsersAction[Any]) -> argparse.ArgumentParser:
     """Add the command."""
     what = "print how much memory a trainer on one device needs, by the tokens of a pass; no device is used"
-    command = commands.add_parser("memory", help=what, allow_abbrev=False)
+    command: argparse.ArgumentParser = commands.add_parser("memory", help=what, allow_abbrev=False)
     command.add_argument("--base", type=Path, required=True, metavar="FOLDER", help="folder with its config.json")
     command.add_argument("--rank", type=int, default=32, metavar="N", help="of adapters on all layers, 32 by default")
     command.add_argument("--full", action="store_true", help="train all weights, and no adapters")
     command.add_argument("--dtype", choices=_DTYPES, default=_DTYPES[0], help="of the weights, bfloat16 by default")
-    command.add_argument("--memory", type=float, default=80.0, metavar="GIB", help="of the device, 80 by default")
-    command.set_defaults(run=memory)
+    command.add_argument("--memory", type=_amount, default=80.0, metavar="GIB", help="of the device, 80 by default")
+    return command
+
+
+def _amount(text: str) -> float:
+    try:
+        if 0 < (found := float(text)) < _MOST:
+            return found
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a number of GiB above 0, such as 80")
 
 
 def memory(args: argparse.Namespace) -> int:
@@ -40,7 +50,10 @@ def memory(args: argparse.Namespace) -> int:
         from muster.sessions.seam import Lora  # noqa: PLC0415  # as above
     except ImportError as error:
         raise ValueError(f"memory: {error}: run it with a Python that has the engines' libraries") from error
-    config = transformers.AutoConfig.from_pretrained(args.base, local_files_only=True)
+    try:
+        config = transformers.AutoConfig.from_pretrained(args.base, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--base: {args.base}: is no model that transformers knows: {error}") from error
     lora, dtype = None if args.full else Lora(rank=args.rank), getattr(torch, args.dtype)
     kept, again = (footprint(Plan(config, lora, dtype, recompute)) for recompute in (False, True))
     what = "all weights" if args.full else f"adapters of rank {args.rank}"

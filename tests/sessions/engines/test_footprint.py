@@ -67,6 +67,25 @@ def test_a_command_prints_what_fits_on_a_device(base, capsys):
     assert lines[-1].startswith("serve: --trainer-option budget=")
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--base", "/nowhere"], "--base: /nowhere: has no config.json that can be read"),
+        (["--rank", "0"], "lora_config.rank: 0: pass 1 to 512"),
+    ],
+)
+def test_what_no_trainer_can_have_is_told_in_one_sentence(base, capsys, given, told):
+    assert main(["memory", "--base", str(base), *given]) == 2
+    (line,) = [each for each in capsys.readouterr().err.splitlines() if each.startswith("sessions: ")]
+    assert told in line
+
+
+def test_an_amount_of_memory_that_cannot_be_is_refused(base, capsys):
+    with pytest.raises(SystemExit):
+        main(["memory", "--base", str(base), "--memory", "-1"])
+    assert "'-1' is not a number of GiB above 0" in capsys.readouterr().err
+
+
 @_THOROUGH
 def test_a_command_says_that_no_pass_fits(base, capsys):
     assert main(["memory", "--base", str(base), "--memory", "0.0001", "--full"]) == 1
