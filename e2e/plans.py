@@ -92,7 +92,7 @@ def quick(tiers: Collection[sites.Tier]) -> list[Run]:
         tiers: that this machine can run.
     """
     begun = [
-        Run("node", ("pods", "training", "claims", "sessions", "certificates"), quick=True),
+        Run("node", ("pods", "training", "claims", "sessions", "certificates", "guard"), quick=True),
         Run(
             "control-plane",
             (

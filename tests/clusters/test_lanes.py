@@ -29,7 +29,7 @@ def test_the_quick_runs_have_a_cluster_of_each_tier_at_once_and_every_suite_that
     assert {each.tier for each in runs[2:]} == {"control-plane"}
     assert all(each.quick for each in runs)
     assert all(count == 1 for count in Counter((run.tier, suite) for run in runs for suite in run.suites).values())
-    assert {suite for each in runs for suite in each.suites} == SUITES - {"releases", "load", "guard"}
+    assert {suite for each in runs for suite in each.suites} == SUITES - {"releases", "load"}
     assert plans.modules({suite for each in runs for suite in each.suites}, quick=True) == set()
 
 
@@ -37,7 +37,7 @@ def test_the_quick_runs_end_with_a_real_training_in_real_pods():
     (node,) = plans.quick(["node"])
 
     assert "training" in node.suites
-    assert list(plans.images(node.suites, quick=True)) == ["trl", "rl", "engine", "gateway"]
+    assert list(plans.images(node.suites, quick=True)) == ["trl", "rl", "engine", "gateway", "foreign-pip"]
 
 
 def test_thorough_tests_of_sessions_have_helm_beside_them():

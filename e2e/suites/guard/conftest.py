@@ -14,10 +14,24 @@ from e2e.suites.support.kubectls import Kubectl
 _LEASE = {"duration": 4, "deadline": 3, "retry": 0.5}
 _CONFIG = {"guard": {"inject": "open", "image": platforms.IMAGE}, "trainings": {"enabled": True, "lease": _LEASE}}
 
+_FAKE = "kwok.x-k8s.io/node"
+
 
 @pytest.fixture(scope="session", autouse=True)
 def platform(kubectl: Kubectl) -> Iterator[None]:
     """Switches the guard on for all jobs that documents leave open, and Trainer's statuses."""
-    nodeimages.need(kubectl, set(jobs.IMAGES.values()))
+    nodeimages.need(kubectl, {jobs.IMAGES["pip"]})
     with platforms.with_status(kubectl), platforms.configured(kubectl, _CONFIG):
         yield
+
+
+@pytest.fixture
+def real(kubectl: Kubectl) -> Iterator[list[str]]:
+    """The nodes that run containers; the others take no pods meanwhile, as if somebody had cordoned them."""
+    every = {each["metadata"]["name"]: each["metadata"].get("annotations") or {} for each in kubectl.all("nodes")}
+    fake = [name for name, annotations in every.items() if _FAKE in annotations]
+    for name in fake:
+        kubectl.run("cordon", name).expect()
+    yield sorted(set(every) - set(fake))
+    for name in fake:
+        kubectl.run("uncordon", name).expect()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from e2e.suites.guard import jobs
-from e2e.suites.support import documents
+from e2e.suites.support import documents, nodeimages
+from e2e.suites.support.kubectls import Kubectl
 from e2e.suites.support.spaces import Space
 from e2e.suites.training import runs
 
@@ -23,6 +24,12 @@ _IMAGES: Mapping[str, tuple[str, ...]] = {
     "entered": ("python /opt/venv customized by nobody", "child customized by nobody", "team team"),
 }
 _UNGUARDED = {"muster.dev/guard": "off"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def images(kubectl: Kubectl) -> None:
+    """Needs every kind of image that is not Muster's."""
+    nodeimages.need(kubectl, set(jobs.IMAGES.values()))
 
 
 @pytest.mark.parametrize("kind", _IMAGES)

@@ -17,8 +17,6 @@ from tests.contract import decided
 from tests.contract.forks import Forks
 from tests.contract.nodes import GUARD, Nodes
 
-pytestmark = pytest.mark.thorough  # until they were seen to pass whole on a quiet machine
-
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs" / "faults"
 FATAL = ("size-differs", "device-shared", "gradients-not-shared")

@@ -14,8 +14,6 @@ from tests.contract.engines.conftest import ON_CPU, small
 from tests.contract.forks import Forks
 from tests.contract.nodes import GUARD
 
-pytestmark = pytest.mark.thorough  # until they were seen to pass whole on a quiet machine
-
 HERE = Path(__file__).parent
 MODELS = HERE.parents[2] / "e2e" / "models"
 TRL = (

@@ -13,8 +13,6 @@ import pytest
 from e2e.cluster import commands, places, toolchains
 from muster.certs import authorities, leaves, pems
 
-pytestmark = pytest.mark.thorough  # until they were seen to pass whole on a quiet machine
-
 HERE = Path(__file__).parent
 MODULE = HERE.parents[2] / "e2e" / "binaries" / "kubernetes"
 ADDRESS = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/job/status"
