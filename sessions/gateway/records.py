@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as texts
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
@@ -23,28 +24,52 @@ _RUN = "/api/v1/training_runs/{run}"
 _CHECKPOINT = _RUN + "/checkpoints/{kind}/{name}"
 _TYPES = {"weights": "training", "sampler_weights": "sampler", "external_weights": "external"}
 _MOST = 64 << 20  # characters of one answer
-_RUNS = "FROM models JOIN sessions ON sessions.id = models.session WHERE sessions.tenant = ?"
+_MEMBERS = ("path", "created", "size", "public", "metadata", "expires")
+"""Of a checkpoint, as answers have them."""
+_LAST = {"last": "weights", "sampler": "sampler_weights"}
+"""The checkpoints that are answered with a run, by their kind."""
+_OF = "FROM models JOIN sessions ON sessions.id = models.session WHERE sessions.tenant = ?"
+_IDS = f"SELECT models.id, models.session {_OF} ORDER BY models.created DESC, models.id"
+_COUNT = f"SELECT count(*) AS total {_OF}"
+
+
+def _with_last(page: str) -> str:
+    """Return a query of models with the last checkpoints of each: one statement, whatever the number of rows."""
+    columns = [f"{kind}.{member} AS {kind}_{member}" for kind in _LAST for member in _MEMBERS]
+    joins = [
+        f"LEFT JOIN checkpoints AS {kind} ON {kind}.path = (SELECT path FROM checkpoints WHERE run = page.id"  # noqa: S608  # no value in it
+        f" AND path LIKE 'tinker://%/{folder}/%' ORDER BY created DESC, path LIMIT 1)"
+        for kind, folder in _LAST.items()
+    ]
+    return f"WITH page AS ({page}) SELECT page.*, {', '.join(columns)} FROM page {' '.join(joins)}"  # noqa: S608  # as above
+
+
+_PAGE = f"SELECT models.*, sessions.tenant, count(*) OVER () AS total {_OF}"
+_NEWEST = f"{_PAGE} ORDER BY models.created DESC, models.id LIMIT ? OFFSET ?"
+_RUNS = f"{_with_last(_NEWEST)} ORDER BY page.created DESC, page.id"
+_ONE = _with_last(f"{_PAGE} AND models.id = ?")
 
 
 @routes.get("/api/v1/training_runs")
 async def training_runs(request: web.Request) -> web.Response:
     """Answer a page of runs, the newest first."""
-    journal, project = request.app[MANAGER].context.journal, request.query.get("project_id")
+    journal, tenant = request.app[MANAGER].context.journal, caller(request)
     limit, offset = _page(request)
-    query = f"SELECT models.id, models.session {_RUNS} ORDER BY models.created DESC, models.id"
-    rows = await journal.rows(query, caller(request))
-    if project is not None:
-        of = await projects.projects(journal, caller(request))
-        rows = [row for row in rows if of.get(row["session"]) == project]
-    models = [await own_model(request, row["id"]) for row in rows[offset : offset + limit]]
-    runs = [await _run(request, each) for each in models]
-    return json({"training_runs": runs, "cursor": {"offset": offset, "limit": limit, "total_count": len(rows)}})
+    project = request.query.get("project_id")
+    if project is None:
+        rows = await journal.rows(_RUNS, tenant, limit, offset)
+        total = rows[0] if rows else await journal.row(_COUNT, tenant)
+        return json({"training_runs": [*map(_run, rows)], "cursor": _cursor(limit, offset, total)})
+    of = await projects.projects(journal, tenant)
+    ids = [row["id"] for row in await journal.rows(_IDS, tenant) if of.get(row["session"]) == project]
+    runs = [_run(await _row(request, each)) for each in ids[offset : offset + limit]]
+    return json({"training_runs": runs, "cursor": {"offset": offset, "limit": limit, "total_count": len(ids)}})
 
 
 @routes.get(_RUN)
 async def training_run(request: web.Request) -> web.Response:
     """Answer one run."""
-    return json(await _run(request, await own_model(request, unquote(request.match_info["run"]))))
+    return json(_run(await _row(request, unquote(request.match_info["run"]))))
 
 
 @routes.get(_RUN + "/checkpoints")
@@ -67,7 +92,7 @@ async def checkpoints(request: web.Request) -> web.Response:
     """Answer a page of all checkpoints of the caller."""
     journal, tenant = request.app[MANAGER].context.journal, caller(request)
     limit, offset = _page(request)
-    total = await journal.row("SELECT count(*) FROM checkpoints WHERE tenant = ?", tenant)
+    total = await journal.row("SELECT count(*) AS total FROM checkpoints WHERE tenant = ?", tenant)
     query = "SELECT * FROM checkpoints WHERE tenant = ? ORDER BY created DESC, path LIMIT ? OFFSET ?"
     rows = await journal.rows(query, tenant, limit, offset)
     return json({"checkpoints": [_checkpoint(each) for each in rows], "cursor": _cursor(limit, offset, total)})
@@ -183,25 +208,29 @@ async def _note(request: web.Request, event: str, **details: Any) -> None:
     await events.note(context.journal, caller(request), event, context.clock(), **details)
 
 
-async def _run(request: web.Request, model: Row) -> dict[str, Any]:
-    journal = request.app[MANAGER].context.journal
-    query = "SELECT * FROM checkpoints WHERE run = ? AND path LIKE ? ORDER BY created DESC LIMIT 1"
-    last = await journal.row(query, model["id"], "tinker://%/weights/%")
-    sampler = await journal.row(query, model["id"], "tinker://%/sampler_weights/%")
+async def _row(request: web.Request, run: str) -> Row:
+    """Return a run of the caller with its last checkpoints. Raises `MissingError`."""
+    await own_model(request, run)
+    (row,) = await request.app[MANAGER].context.journal.rows(_ONE, caller(request), run)
+    return row
+
+
+def _run(row: Row) -> dict[str, Any]:
+    last, sampler = ({each: row[f"{kind}_{each}"] for each in _MEMBERS} for kind in _LAST)
     return {
-        "training_run_id": model["id"],
-        "base_model": model["base"],
-        "model_owner": model["tenant"],
-        "is_lora": (rank := texts.loads(model["lora"])["rank"]) > 0,
+        "training_run_id": row["id"],
+        "base_model": row["base"],
+        "model_owner": row["tenant"],
+        "is_lora": (rank := texts.loads(row["lora"])["rank"]) > 0,
         "lora_rank": rank or None,
-        "last_request_time": _time(model["used"]),
-        "last_checkpoint": _checkpoint(last) if last else None,
-        "last_sampler_checkpoint": _checkpoint(sampler) if sampler else None,
-        "user_metadata": _metadata(texts.loads(model["metadata"])),
+        "last_request_time": _time(row["used"]),
+        "last_checkpoint": _checkpoint(last) if last["path"] else None,
+        "last_sampler_checkpoint": _checkpoint(sampler) if sampler["path"] else None,
+        "user_metadata": _metadata(texts.loads(row["metadata"])),
     }
 
 
-def _checkpoint(row: Row) -> dict[str, Any]:
+def _checkpoint(row: Row | Mapping[str, Any]) -> dict[str, Any]:
     path = paths.parsed(row["path"])
     return {
         "checkpoint_id": f"{path.kind}/{path.name}",
@@ -235,4 +264,4 @@ def _page(request: web.Request) -> tuple[int, int]:
 
 
 def _cursor(limit: int, offset: int, total: Row | None) -> dict[str, int]:
-    return {"offset": offset, "limit": limit, "total_count": total[0] if total else 0}
+    return {"offset": offset, "limit": limit, "total_count": total["total"] if total else 0}

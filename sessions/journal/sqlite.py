@@ -1,7 +1,8 @@
-"""The journal in SQLite: one file, one connection, one thread; every change is on disk before it is answered.
+"""The journal in SQLite: one file; one thread changes it, and every change is on disk before it is answered.
 
 What waits while the disk is at work is kept by the next transaction together, because a disk takes as long for one
-change as for many. Each change has a savepoint there, so one that fails takes nothing else back. Tenants take turns.
+change as for many. Each change has a savepoint there, so one that fails takes nothing else back. Other threads
+read at the same time (WAL), so a reader does not wait for the disk. Tenants take turns at both.
 """
 
 from __future__ import annotations
@@ -44,11 +45,13 @@ _LOSS = (
 _NUMBERS = 2**31  # of transactions, after which they begin again
 _MOST = 64  # changes of one transaction, so that the first of them is answered soon
 _BESIDE = 16  # the same where several tenants have changes
+_READERS = 2
+_WAIT = "busy_timeout = 10000"
 
 
 @dataclass(slots=True)
 class _Job:
-    """A change that waits."""
+    """A change, or a read, that waits."""
 
     change: Callable[[sqlite3.Connection], Any]
     answer: Future[Any] = field(default_factory=Future)
@@ -79,6 +82,10 @@ class SqliteJournal(Journal):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._waiting: Fair[_Job] = Fair()
         self._connection: _Connection | None = None
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="journal-reader")
+        self._reading: Fair[_Job] = Fair()
+        self._own = threading.local()
+        self._opened: list[sqlite3.Connection] = []
         self._log, self._note = (file.with_name(file.name + end) for end in ("-wal", "-open"))
         self._noted: int | None = None  # a descriptor of the note, whose text is the number of the last transaction
         self._number = 0  # of the file, by which one that was removed or exchanged is noticed
@@ -94,7 +101,7 @@ class SqliteJournal(Journal):
         self._connection.row_factory = sqlite3.Row
         with _told(self._file):
             # FULL: what was answered is kept through a loss of power as well, not only through the end of the process.
-            for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            for pragma in (_WAIT, "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
                 self._connection.execute(f"PRAGMA {pragma}")
             _transacted(self._connection, functools.partial(versions.forward, columns=_columns))
         if noted.isdecimal() and (int(noted) - self._connection.number) % _NUMBERS in range(1, _NUMBERS // 2):
@@ -125,6 +132,9 @@ class SqliteJournal(Journal):
 
     async def close(self) -> None:
         """Close the file; what runs ends first."""
+        await asyncio.to_thread(self._readers.shutdown)
+        for each in self._opened:
+            each.close()
         if self._connection is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._close, self._connection)
         self._thread.shutdown()
@@ -150,30 +160,71 @@ class SqliteJournal(Journal):
 
         It may run again where all that it did was taken back, because of another one beside it.
         """
+        connection = self._usable()
+        job = _Job(lambda connection: change(connection, *args, **named))
+        self._waiting.put(SHARE.get(), "", job)
+        self._thread.submit(self._turn, connection)
+        answer: T = await asyncio.wrap_future(job.answer)
+        return answer
+
+    async def read(self, look: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
+        """Run a function on a connection that changes nothing, beside changes and a few other reads."""
+        self._usable()
+        job = _Job(lambda connection: look(connection, *args, **named))
+        self._reading.put(SHARE.get(), "", job)
+        self._readers.submit(self._look)
+        answer: T = await asyncio.wrap_future(job.answer)
+        return answer
+
+    def _usable(self) -> _Connection:
         if self._connection is None:
             raise RuntimeError("the journal is not open")
         if self.damage:
             raise DamagedError(self.damage)
-        job = _Job(lambda connection: change(connection, *args, **named))
-        self._waiting.put(SHARE.get(), "", job)
-        self._thread.submit(self._turn, self._connection)
-        answer: T = await asyncio.wrap_future(job.answer)
-        return answer
+        return self._connection
 
     def _turn(self, connection: _Connection) -> None:
         """Run what waits now; nothing when an earlier turn has run it."""
         jobs = [job for job in self._next() if job.answer.set_running_or_notify_cancel()]
-        answers: Iterable[Any] = [_Raised(_damaged(self._file, "it was emptied, exchanged or removed"))] * len(jobs)
+        answers: Iterable[Any] = [self._lost()] * len(jobs)
         if self._is_there():
             answers = _together(connection, jobs) or map(_alone(connection), jobs)
         for job, told in zip(jobs, answers, strict=True):
             self._tell(connection.number)
-            if isinstance(told, _Raised):
-                if isinstance(told.error, DamagedError):
-                    self.damage = str(told.error)
-                job.answer.set_exception(told.error)
-            else:
-                job.answer.set_result(told)
+            self._answer(job, told)
+
+    def _look(self) -> None:
+        """Run the read whose turn it is, on the connection of this thread."""
+        taken = self._reading.take()
+        if taken is None:
+            return
+        share, job = taken
+        self._reading.spent({share.tenant: 1})
+        if job.answer.set_running_or_notify_cancel():
+            self._answer(job, _tried(lambda: _seen(self._reader(), job.change)) if self._is_there() else self._lost())
+
+    def _answer(self, job: _Job, told: Any) -> None:
+        if not isinstance(told, _Raised):
+            job.answer.set_result(told)
+            return
+        if isinstance(told.error, DamagedError):
+            self.damage = str(told.error)
+        job.answer.set_exception(told.error)
+
+    def _reader(self) -> sqlite3.Connection:
+        """Return the connection of this thread."""
+        connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
+            connection.row_factory = sqlite3.Row
+            for pragma in (_WAIT, "query_only = ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            self._own.connection = connection
+            self._opened.append(connection)
+        return connection
+
+    def _lost(self) -> _Raised:
+        return _Raised(_damaged(self._file, "it was emptied, exchanged or removed"))
 
     def _is_there(self) -> bool:
         """Tell whether what is written now will be found again."""
@@ -254,6 +305,16 @@ def _transacted(connection: _Connection, change: Callable[[sqlite3.Connection], 
             connection.execute("ROLLBACK")
         raise
     return answer
+
+
+def _seen(connection: sqlite3.Connection, look: Callable[[sqlite3.Connection], T]) -> T:
+    """Run a read on the rows of one moment."""
+    connection.execute("BEGIN")
+    try:
+        return look(connection)
+    finally:
+        if connection.in_transaction:  # some errors have ended it
+            connection.execute("ROLLBACK")
 
 
 @contextmanager

@@ -110,6 +110,10 @@ class Journal(ABC):
             AwayError: when the journal does not answer.
         """
 
+    async def read(self, look: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
+        """Run a function that changes nothing; it finds what was answered before. Raises as `run` does."""
+        return await self.run(look, *args, **named)
+
     async def watch(self, tell: Callable[[str | None], None]) -> None:  # noqa: B027  # one Gateway has nothing to hear
         """Tell what Gateways write, until it is cancelled; a journal of one Gateway ends at once.
 
@@ -119,7 +123,7 @@ class Journal(ABC):
 
     async def rows(self, query: str, *values: Any) -> list[Row]:
         """Return all rows of a query."""
-        return await self.run(_rows, query, values)
+        return await self.read(_rows, query, values)
 
     async def row(self, query: str, *values: Any) -> Row | None:
         """Return the first row of a query."""

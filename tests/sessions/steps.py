@@ -54,21 +54,25 @@ class House:
         await self.journal.open()
         await self.journal.execute(_SESSION)
         await self.journal.execute(_MODEL, MODEL, orjson.dumps(_LORA).decode())
-        self._run, self.journal.run = self.journal.run, self._counted
+        self._run, self._read = self.journal.run, self.journal.read
+        self.journal.run, self.journal.read = self._counted(self._run), self._counted(self._read)
         return self
 
     async def __aexit__(self, *_):
-        self.journal.run = self._run
+        self.journal.run, self.journal.read = self._run, self._read
         await self.journal.close()
 
-    async def _counted(self, change, *args, **named):
-        self.statements += 1
-        if self.ends_at == (self.statements, "before"):
-            raise Died
-        answer = await self._run(change, *args, **named)
-        if self.ends_at == (self.statements, "after"):
-            raise Died
-        return answer
+    def _counted(self, run):
+        async def counted(work, *args, **named):
+            self.statements += 1
+            if self.ends_at == (self.statements, "before"):
+                raise Died
+            answer = await run(work, *args, **named)
+            if self.ends_at == (self.statements, "after"):
+                raise Died
+            return answer
+
+        return counted
 
     async def ask(self, seq, kind, /, **body):
         """Keep a request."""

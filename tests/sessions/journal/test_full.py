@@ -15,11 +15,11 @@ async def test_a_full_storage_is_a_journal_that_is_away_until_there_is_room(tmp_
     await journal.open()
     try:
         await journal.execute(_KEY, "a", "1")
-        await journal.row("PRAGMA max_page_count = 1")  # SQLite makes it the pages that there are
+        await journal.execute("PRAGMA max_page_count = 1")  # SQLite makes it the pages that there are
         with pytest.raises(AwayError, match="make room"):
             await journal.execute(_KEY, "b", "2" * (1 << 20))
         assert [row["id"] for row in await journal.rows("SELECT id FROM keys")] == ["a"]
-        await journal.row("PRAGMA max_page_count = 100000")
+        await journal.execute("PRAGMA max_page_count = 100000")
         await journal.execute(_KEY, "b", "2" * (1 << 20))
     finally:
         await journal.close()

@@ -111,7 +111,7 @@ async def test_a_change_that_ends_the_transaction_spoils_none_beside_it(journal)
 
 
 async def test_a_change_without_room_is_told_so_and_those_beside_it_are_kept(journal):
-    await journal.row("PRAGMA max_page_count = 1")  # SQLite makes it the pages that there are
+    await journal.execute("PRAGMA max_page_count = 1")  # SQLite makes it the pages that there are
     large = lambda connection: connection.execute(KEY, ("large", "2" * (1 << 20)))  # noqa: E731  # as those beside it
     told = await together(journal, kept("a"), large, kept("b"))
     assert (told[0], type(told[1]), told[2]) == (1, AwayError, 1)
@@ -132,3 +132,32 @@ async def test_a_change_that_nobody_waits_for_any_more_is_not_made(journal):
         await asyncio.wait([dropped])  # its cancellation has come to the journal by then
     assert await wanted == 1
     assert await ids(journal) == ["b"]
+
+
+async def test_what_is_read_does_not_wait_for_a_change_that_is_at_work(journal):
+    await journal.execute(KEY, "first", "1")
+
+    async with held(journal):
+        change = asyncio.create_task(journal.execute(KEY, "second", "2"))
+        found = await asyncio.wait_for(journal.rows(KEYS), 30)
+
+    assert [row["id"] for row in found] == ["first"]
+    await change
+    assert [row["id"] for row in await journal.rows(KEYS)] == ["first", "second"]
+
+
+async def test_a_read_sees_the_rows_of_one_moment(journal):
+    def twice(connection):
+        before = connection.execute(KEYS).fetchall()
+        asyncio.run_coroutine_threadsafe(journal.execute(KEY, "between", "1"), loop).result(30)
+        return len(before), len(connection.execute(KEYS).fetchall())
+
+    loop = asyncio.get_running_loop()
+    assert await journal.read(twice) == (0, 0)
+    assert len(await journal.rows(KEYS)) == 1
+
+
+async def test_what_is_to_be_read_only_cannot_change_the_journal(journal):
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        await journal.read(lambda connection: connection.execute(KEY, ("a", "1")))
+    assert await journal.rows(KEYS) == []
