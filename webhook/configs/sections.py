@@ -303,7 +303,7 @@ class ClusterSettings(Model):
 
 
 class Checks(Model):
-    """What is asked about a job besides what Muster knows itself.
+    """Questions to the API server about a job, besides Muster's own rules.
 
     Attributes:
         dry_run: whether the API server is asked, by dry runs, about the Jobs and pods of a job that is created; needs
