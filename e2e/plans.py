@@ -42,6 +42,7 @@ ALONE = (
     "reports",
     "rights",
     "sdk",
+    "kueue",
     "releases",
     "load",
 )
@@ -50,14 +51,14 @@ BY_NAME = ("load",)
 """Suites that run only when they are asked for, because they take long."""
 NEEDS_NODES = ("pods", "training", "guard", "sessions", "releases", "load")
 """Suites that cannot run in the control plane's tier."""
-ONE_TIER = ("migrations", "reports", "rights", "scale", "sdk")
+ONE_TIER = ("kueue", "migrations", "reports", "rights", "scale", "sdk")
 """Suites without containers of their own, which run in the control plane's tier; in the other when asked for."""
 PACKAGING = ("helm", "kind")
 """Modules of `e2e/binaries` that the thorough tests in `tests/packaging` need."""
 PACKAGING_IMAGES = ("engine", "gateway")
 """Images that the same tests run by themselves."""
 
-_MODULES = {"releases": ("helm", "certmanager"), "sessions": ("helm",)}  # of thorough tests
+_MODULES = {"kueue": ("kueue",), "releases": ("helm", "certmanager"), "sessions": ("helm",)}  # of thorough tests
 _SESSIONS = ("engine", "gateway")
 _FOREIGN = tuple(f"foreign-{kind}" for kind in ("pip", "conda", "customized", "searching", "entered"))
 _IMAGES = {"training": ("trl", "torchtune", "vllm", "rl"), "guard": _FOREIGN, "sessions": _SESSIONS}  # large
@@ -125,7 +126,7 @@ def everything(tiers: Collection[sites.Tier]) -> list[Run]:
         ("control-plane", ("outage",)),
         ("node", tuple(each for each in TOGETHER if each not in ONE_TIER)),
         ("control-plane", ("upgrade", "wedges")),
-        ("control-plane", ("reports", "rights", "sdk")),
+        ("control-plane", ("reports", "rights", "sdk", "kueue")),
         ("node", ("certificates", "releases")),
         ("control-plane", ("claims", "certificates")),
     ]

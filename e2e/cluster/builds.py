@@ -56,6 +56,7 @@ MODULES = (
     Module("helm"),
     Module("kind"),
     Module("certmanager"),
+    Module("kueue"),
 )
 
 
