@@ -118,8 +118,8 @@ layers: $(VENV)/.dev
 rooms: $(VENV)/.dev ## the rooms of strategies and webhook, the imports between them, and circles
 	@$(BIN)/python -m tools.rooms
 
-findings: $(VENV)/.dev ## docs/findings.md, written from the rules.toml of each room
-	@$(BIN)/python -m tools.findings > docs/findings.md.new && mv docs/findings.md.new docs/findings.md
+findings: $(VENV)/.dev ## docs/reference/findings.md, written from the rules.toml of each room
+	@$(BIN)/python -m tools.findings > docs/reference/findings.md.new && mv docs/reference/findings.md.new docs/reference/findings.md
 
 reference: $(VENV)/.dev ## docs/reference, written from the parser of the command line and the models of the configuration
 	@for page in commands configuration migrations; do $(BIN)/python -m tools.site.$$page > docs/reference/$$page.md.new \
@@ -196,7 +196,7 @@ cluster-down: $(VENV)/.dev ## end it and leave nothing behind
 bench: $(VENV)/.dev ## measured costs of a decision and of a request
 	@$(BIN)/python -m bench
 
-bench-peers: $(VENV)/.dev ## Muster beside its alternatives in a cluster of its own, into docs/performance.md; ARGS: --parts, --peers, --rounds, --requests, ...
+bench-peers: $(VENV)/.dev ## Muster beside its alternatives in a cluster of its own, into docs/internals/performance.md; ARGS: --parts, --peers, --rounds, --requests, ...
 	@$(BIN)/python -m bench.peers $(ARGS)
 
 house: $(VENV)/.dev ## the figures of issue 35: what it began with, what they are now, and what it aims at

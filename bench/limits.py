@@ -3,7 +3,7 @@
 A document is mutated, and validated as the mutation leaves it, with nothing remembered from the reviews before. The
 answer is made while the author waits; the record is redacted and sealed on a thread of its own. A busy machine runs the
 same code at half its speed, so each round is followed by decisions about the small job of the other measurements, and
-the same figures are shown as those of the machine on which that takes 114 µs (docs/performance.md).
+the same figures are shown as those of the machine on which that takes 114 µs (docs/internals/performance.md).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Cost:
         size: bytes of the review.
         answer: seconds of processor time until the answer.
         record: those of the record.
-        speed: the answer's seconds on the machine of docs/performance.md, by its speed in the same round.
+        speed: the answer's seconds on the machine of docs/internals/performance.md, by its speed in the same round.
     """
 
     phase: reviews.Phase

@@ -80,9 +80,9 @@ class ConfigTrainer(abc.ABC):
         resources_per_node: of each pod, such as `{"gpu": 4, "memory": "64Gi"}`, with the short names of kubeflow's SDK:
             `gpu` is `nvidia.com/gpu`, `mig-1g.5gb` is `nvidia.com/mig-1g.5gb`.
         env: environment variables of the training container.
-        role: `trainer` or `sampler`, where the platform places roles (docs/roles.md).
+        role: `trainer` or `sampler`, where the platform places roles (docs/sharing.md).
         claim_profile: name of the platform's profile whose devices, or seat on a shared one, each pod gets
-            (docs/claims.md).
+            (docs/sharing.md).
         resource_claims: entries like `resourceClaimsPerNode` of KEP-2782, where a profile's name is not enough.
     """
 

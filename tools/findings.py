@@ -1,4 +1,4 @@
-"""`python -m tools.findings`: the page docs/findings.md, made from the texts of which `muster rule` is made too."""
+"""`python -m tools.findings`: the page docs/reference/findings.md, made from the texts of which `muster rule` is made too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GROUPS = {
 }
 _INTRODUCTION = """
 Every finding of `muster check`, of `muster explain` and of an admission ends with the id of its rule, and every change
-has one in the table of `muster explain` and in the [audit log](audit.md). This page explains each id. `muster rule
+has one in the table of `muster explain` and in the [audit log](../audit.md). This page explains each id. `muster rule
 trl/launch` prints the same text, `muster rule trl` lists the ids of one group, and `muster rule` lists all.
 
 Ids are stable: one id is one kind of fault, whatever the words of its message. An id that is renamed is announced in

@@ -1,4 +1,4 @@
-"""The part of docs/performance.md that this bench writes: tables, plots, and on what they were measured."""
+"""The part of docs/internals/performance.md that this bench writes: tables, plots, and on what they were measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = "bench-peers"
 ROUNDS = 7
 """As many as the page takes at least."""
 
-PAGE = places.REPOSITORY / "docs" / "performance.md"
+PAGE = places.REPOSITORY / "docs" / "internals" / "performance.md"
 PLOTS = places.REPOSITORY / "docs" / "plots"
 _RAW = "plots/peers-runs.csv"
 

@@ -1,4 +1,4 @@
-"""The part of docs/performance.md about growth."""
+"""The part of docs/internals/performance.md about growth."""
 
 from __future__ import annotations
 

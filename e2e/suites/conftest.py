@@ -18,7 +18,7 @@ from e2e.suites.support.spaces import Space
 
 _HINT = (
     "Bring a cluster up with `make cluster` and set what the file `env` of its state folder says, or point KUBECONFIG"
-    " at a cluster of your own that has JobSet, Trainer and Muster (docs/testing.md)."
+    " at a cluster of your own that has JobSet, Trainer and Muster (docs/internals/testing.md)."
 )
 
 

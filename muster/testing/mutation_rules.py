@@ -1,4 +1,4 @@
-"""The rules of mutation (docs/rules.md) as one check of a strategy."""
+"""The rules of mutation (docs/strategies.md) as one check of a strategy."""
 
 from __future__ import annotations
 

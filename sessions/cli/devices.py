@@ -10,7 +10,7 @@ __all__ = ["add", "chosen"]
 
 def add(serve: argparse.ArgumentParser) -> None:
     """Add the options."""
-    what = "socket of the agent of a device, or of each node, where engines of sessions take turns (docs/devices.md)"
+    what = "socket of the agent of a device, or of each node, where engines of sessions take turns (docs/sharing.md)"
     serve.add_argument("--device-lease", type=Path, metavar="SOCKET", help=what)
     what = "of these engines there, from 0.01 to 100; 1 by default"
     serve.add_argument("--device-weight", type=_weight, default=1.0, metavar="NUMBER", help=what)

@@ -448,7 +448,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", type=_address, metavar="HOST:PORT", help=what)
     for name, default in (("turn", 40.0), ("idle", 0.05), ("leaving", 60.0), ("freeing", 10.0)):
         parser.add_argument(
-            f"--{name}", type=float, default=default, metavar="SECONDS", help=f"{default:g}; docs/devices.md"
+            f"--{name}", type=float, default=default, metavar="SECONDS", help=f"{default:g}; docs/sharing.md"
         )
 
 

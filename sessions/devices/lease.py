@@ -2,7 +2,7 @@
 
 One engine at a time may have memory on the device. It keeps its memory while nobody else asks, because a switch costs
 seconds. `told` takes what happened and returns the next state with what is to be done; whoever drives it (`agent`)
-keeps the clock, measures the memory and ends processes. docs/devices.md draws the states, and
+keeps the clock, measures the memory and ends processes. docs/sharing.md draws the states, and
 tests/sessions/devices/test_lease.py walks through all of them.
 
 | phase | the holder | it ends when |

@@ -1,7 +1,7 @@
 """Who is before an engine: in the line for a seat on its claim, and in that for the device of the claim.
 
 Both are read from annotations of the ResourceClaim: `muster.dev/seats` is written by Muster's controllers, and
-`muster.dev/lease` by the agent of the node (docs/controllers.md, docs/devices.md). What cannot be read is not told; no
+`muster.dev/lease` by the agent of the node (docs/sharing.md, docs/sharing.md). What cannot be read is not told; no
 engine gets or loses anything by it.
 """
 

@@ -214,7 +214,7 @@ def _ranks(launch: Launch, topology: topologies.Topology, rank: _Rank | None) ->
     """Yield ranks only where nothing else sets them: they break torchrun and accelerate, which set their own.
 
     Lightning reads NODE_RANK and starts the processes of its node itself, unless LOCAL_RANK is set; composer reads
-    NODE_RANK together with WORLD_SIZE (docs/launchers.md).
+    NODE_RANK together with WORLD_SIZE (docs/jobs.md).
     """
     if topology.nodes < 2 or topology.elastic or rank is None:
         return

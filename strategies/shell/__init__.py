@@ -2,7 +2,7 @@
 
 `run` walks a text and returns its commands, each with its words, its env and how certain it is, and a clause that says
 what was not understood. `invoked` reads how a shell is called, and `parse` gives the tree of a text. The parser is our
-own (docs/decisions/0019); tests compare it with bash.
+own (docs/internals/decisions/0019); tests compare it with bash.
 
 What only the pod knows stays in words as a shell, or Kubernetes, writes it: `$(NAME)`, `${NAME:-2}`, `$(hostname -i)`.
 """

@@ -3,7 +3,7 @@
 The author has the right `edit` in one namespace: labels and annotations of jobs and templates, owner references,
 ConfigMaps, TrainingRuntimes, suspended TrainJobs. Each case is a job of the corpus or of another test, a platform with
 any mode for each framework, and something that is written; the same job without it is decided as well. What choosing a
-runtime allows is in docs/rules.md.
+runtime allows is in docs/strategies.md.
 """
 
 from __future__ import annotations

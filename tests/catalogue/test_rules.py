@@ -80,7 +80,7 @@ def test_what_an_entry_says_to_write_instead_has_no_finding_of_its_rule(rule):
 
 
 def test_the_page_is_the_one_that_make_findings_writes():
-    assert (rules.ROOT / "docs/findings.md").read_text(encoding="utf-8") == tool.page()
+    assert (rules.ROOT / "docs/reference/findings.md").read_text(encoding="utf-8") == tool.page()
 
 
 def _reported(rule, example, *, changes=True):

@@ -1,4 +1,4 @@
-"""What docs/claims.md shows can be used as it is shown, and it names every rule."""
+"""What docs/sharing.md shows can be used as it is shown, and it names every rule."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from muster.strategies.frameworks import builtin
 from muster.webhook import configs
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "claims.md").read_text()
+TEXT = (ROOT / "docs" / "sharing.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_the_profiles_shown_are_a_configuration():
     (shown,) = (block for block in BLOCKS if block.startswith("profiles:"))
-    made = configs.parse(shown.encode(), "docs/claims.md").policy(builtin.load(plugins=False))
+    made = configs.parse(shown.encode(), "docs/sharing.md").policy(builtin.load(plugins=False))
     assert sorted(made.profiles) == ["four-gpus", "part", "sampler-seat"]
 
 

@@ -398,7 +398,7 @@ def test_junit_has_a_failure_with_the_diff_and_an_error_for_what_cannot_be_read(
 
 
 def test_what_the_documentation_shows_has_the_form_that_is_read(write):
-    text = (EXAMPLE.parents[1] / "docs" / "team-tests.md").read_text()
+    text = (EXAMPLE.parents[1] / "docs" / "check.md").read_text()
     expected, settings = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     assert set(case_files.read_form(write("expected.yaml", expected), case_files.EXPECTED)) == set(case_files.EXPECTED)
     assert set(case_files.read_form(write("case.yaml", settings), case_files.SETTINGS)) == set(case_files.SETTINGS)

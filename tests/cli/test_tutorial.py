@@ -9,7 +9,7 @@ import pytest
 
 from tests.operations import pages
 
-PAGE = "docs/tutorial.md"
+PAGE = "docs/start.md"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", pages.read(PAGE), re.MULTILINE | re.DOTALL)
 COMMANDS = [line for language, block in BLOCKS if language == "sh" for line in block.splitlines()]
 

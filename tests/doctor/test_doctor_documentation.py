@@ -1,4 +1,4 @@
-"""docs/doctor.md names every check, need and option that there is, and no other."""
+"""docs/operate.md names every check, need and option that there is, and no other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from muster.webhook.doctor import examination
 from muster.webhook.doctor.live_installation import Options
 from tests.manifests import files
 
-TEXT = (files.FOLDER.parent / "docs" / "doctor.md").read_text()
+TEXT = (files.FOLDER.parent / "docs" / "operate.md").read_text()
 CHECKS = ["api-server", *(check.name for check in examination.CHECKS)]
 
 

@@ -13,7 +13,7 @@ from muster.webhook.cli.commands import explain
 from tests.cli import jobs
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "launchers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
 PYTHON = os.environ.get("MUSTER_TRL_PYTHON", "")
 PACKAGES = next(Path(PYTHON).parents[1].glob("lib/*/site-packages"), None) if PYTHON else None
 INSTALLED = {"torch", "accelerate", "torchtune"}

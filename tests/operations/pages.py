@@ -15,6 +15,7 @@ NAMES = sorted(
         "changelog",
         "docs",
         "docs/*",
+        "docs/*/*",
         "examples/*",
         "images",
         "images/*",

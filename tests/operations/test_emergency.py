@@ -9,7 +9,7 @@ import pytest
 from e2e.suites.outage.pages import blocks
 from tests.operations import pages
 
-PAGE = "docs/emergency.md"
+PAGE = "docs/upgrade.md"
 BLOCKS = blocks()
 
 

@@ -77,7 +77,7 @@ def test_a_rule_says_how_urgent_it_is_what_happened_and_what_to_do(rule):
 
 
 def test_every_section_of_the_runbook_is_about_a_rule():
-    headings = re.findall(r"^### (Muster\w+)$", pages.read("docs/operations.md"), re.MULTILINE)
+    headings = re.findall(r"^### (Muster\w+)$", pages.read("docs/operate.md"), re.MULTILINE)
     assert headings == [rule["alert"] for rule in RULES]
 
 

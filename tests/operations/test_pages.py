@@ -28,7 +28,7 @@ def parsed(parser, words):
 
 
 def test_the_pages_are_found():
-    assert {"README.md", "docs/installation.md", "images/trl/README.md", "manifests/README.md"} <= set(pages.NAMES)
+    assert {"README.md", "docs/install.md", "images/trl/README.md", "manifests/README.md"} <= set(pages.NAMES)
     assert len(pages.NAMES) > 25
 
 
@@ -70,5 +70,5 @@ def test_commands_are_found_where_pages_have_them():
     found = [words for page in pages.NAMES for words in pages.commands(page, ["muster"])]
     assert len(found) > 15
     assert ["audit", "verify", "audit.log"] in found
-    installation = pages.commands("docs/installation.md", ["muster"])
+    installation = pages.commands("docs/install.md", ["muster"])
     assert [words[0] for words in installation] == ["install", "doctor", "uninstall"]

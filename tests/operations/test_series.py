@@ -14,9 +14,9 @@ from muster.webhook.server.services import Service
 from tests.operations import pages, series
 
 PAGES = {
-    "docs/operations.md": series.exposed(),
+    "docs/operate.md": series.exposed(),
     "docs/sessions.md": series.of_sessions(),
-    "docs/devices.md": series.of_devices(),
+    "docs/sharing.md": series.of_devices(),
 }
 ALERTS = {
     rule["alert"]: rule

@@ -10,7 +10,7 @@ import pytest
 
 from tests.operations import pages
 
-PAGE = "docs/threat-model.md"
+PAGE = "docs/internals/threat-model.md"
 CATEGORIES = {
     "S": "Spoofing",
     "T": "Tampering",

@@ -9,8 +9,8 @@ import pytest
 
 from tests.operations import pages
 
-DECISIONS = sorted(path.name for path in (pages.ROOT / "docs/decisions").glob("[0-9]*.md"))
-RULES = [int(number) for number in re.findall(r"^\*\*Rule (\d+): ", pages.read("docs/rules.md"), re.MULTILINE)]
+DECISIONS = sorted(path.name for path in (pages.ROOT / "docs/internals/decisions").glob("[0-9]*.md"))
+RULES = [int(number) for number in re.findall(r"^\*\*Rule (\d+): ", pages.read("docs/strategies.md"), re.MULTILINE)]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -44,23 +44,23 @@ def test_a_page_that_sources_point_to_exists_with_its_heading(folder):
 
 
 def test_tests_that_are_named_beside_a_rule_exist():
-    named = re.findall(r"`((?:tests|e2e)/[\w/.]+)`", pages.read("docs/rules.md"))
+    named = re.findall(r"`((?:tests|e2e)/[\w/.]+)`", pages.read("docs/strategies.md"))
     assert named
     assert [each for each in named if not (pages.ROOT / each).exists()] == []
 
 
 def test_decisions_are_listed_in_order_with_their_title_and_date():
-    rows = pages.rows(pages.section("docs/decisions/README.md", "Decision records"))
+    rows = pages.rows(pages.section("docs/internals/decisions/README.md", "Decision records"))
     assert [f"{number[1:5]}-{number.partition('](')[2][5:-1]}" for number, *_ in rows] == DECISIONS
     for (number, _, date), name in zip(rows, DECISIONS, strict=True):
-        text = pages.read(f"docs/decisions/{name}")
+        text = pages.read(f"docs/internals/decisions/{name}")
         assert text.startswith(f"# {number[1:5]}: ")
         assert f"\n{date}, " in text
 
 
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_decision_says_why_what_and_what_follows_on_one_page(name):
-    text = pages.read(f"docs/decisions/{name}")
+    text = pages.read(f"docs/internals/decisions/{name}")
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
     assert len(text.splitlines()) < 60
 

@@ -113,7 +113,7 @@ REFUSALS = {
     "a reader that is none": ({"auditPage": {"readers": [{"kind": "Team", "name": "a"}]}}, "/auditPage/readers/0/kind"),
     "a gateway of nothing": (
         {"gateway": {"enabled": True}},
-        "gateway.model.name: is empty although gateway.enabled is true; docs/sessions-on-kubernetes.md says",
+        "gateway.model.name: is empty although gateway.enabled is true; docs/sessions.md says",
     ),
     "turns without a device": (
         gateway(devices={"enabled": True}),

@@ -1,4 +1,4 @@
-"""The configuration in docs/roles.md does to the example what the document says."""
+"""The configuration in docs/sharing.md does to the example what the document says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLE = ROOT / "manifests/examples/18-trainer-and-samplers.yaml"
 @pytest.fixture
 def muster(capsys, tmp_path, monkeypatch):
     """Run `muster COMMAND` on the example, under the configuration of the document."""
-    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/roles.md").read_text(), re.DOTALL)
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/sharing.md").read_text(), re.DOTALL)
     config = tmp_path / "muster.yaml"
     config.write_text(text)
     monkeypatch.chdir(ROOT)
@@ -61,6 +61,6 @@ def test_the_users_zone_and_the_roles_pool_are_both_required(muster):
 
 
 def test_every_rule_of_placement_is_in_the_document():
-    text = (ROOT / "docs/roles.md").read_text()
+    text = (ROOT / "docs/sharing.md").read_text()
     for word in ("nodeLabels", "tolerations", "apart", "spread", "profile", "memory", "muster.dev/role"):
         assert f"`{word}`" in text or f"`{word}:" in text

@@ -277,7 +277,7 @@ def test_progress_on_a_terminal_is_one_line_with_a_bar():
 
 
 def test_the_page_about_trainers_shows_code_that_runs(sdk, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs/trainers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/python.md").read_text(encoding="utf-8")
     block = page.split("```python\n")[3].partition("```")[0]
     client = Client(runtimes=[runtime("trl-distributed")])
     client.wait_for_job_status, client.get_job_logs, client.get_job_events, client.delete_job = (

@@ -284,7 +284,7 @@ def test_importing_it_imports_nothing_heavy():
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_page_about_trainers_shows_code_that_runs(number):
-    page = (Path(__file__).parents[2] / "docs/trainers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/python.md").read_text(encoding="utf-8")
     block = page.split("```python\n")[number + 1].partition("```")[0]
     namespace = {"__name__": __name__}  # dataclasses look their module up
     exec(block, namespace)  # noqa: S102  # the page of this repository

@@ -28,7 +28,7 @@ _INTRODUCTION = """\
 # Every key of the configuration file
 
 `muster serve --config FILE` reads one YAML file. How it is read, the modes, and what takes effect without a restart are
-in [configuration](../configuration.md). Every key is optional unless it is marked as required; an unknown key or a
+in [configuration](../operate.md#configuration). Every key is optional unless it is marked as required; an unknown key or a
 value that is not allowed is an error that names its path. Times are in seconds and sizes in bytes.
 
 This page is written by `make reference` from the models of `webhook/configs`.
@@ -40,7 +40,7 @@ _OWNERS: Mapping[type[Model], type] = {
 }
 """Where the members of a section are described, if not in its own docstring."""
 _PLACEHOLDERS = {"frameworks": "FRAMEWORK", "profiles": "PROFILE", "roles": "ROLE"}
-_PAGE = re.compile(r"docs/([\w-]+)\.md")
+_PAGE = re.compile(r"docs/((?:reference/|internals/)?[\w-]+)\.md")
 _ENTRY = re.compile(r"^    (\w+): ")
 _LIMITS = {
     "ge": "at least",

@@ -13,7 +13,7 @@ __all__ = ["page"]
 _INTRODUCTION = """\
 # Members that `muster migrate` reads
 
-What becomes of each member of a document. [Migrate](../migrate.md) says how the command is used. *moved*: the member
+What becomes of each member of a document. [Migrate](../check.md) says how the command is used. *moved*: the member
 says the same at its new place. *changed*: the meaning changed, and a comment in the output says how. *no equivalent*: a
 TrainJob cannot say it; the member stands in the list at the head of the output. *depends*: on the other members.
 `runtime:` begins a place in the runtime that is written beside the TrainJob.

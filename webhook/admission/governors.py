@@ -5,7 +5,7 @@ template reach it), so Muster looks up its TrainJob: first the runtime snapshot 
 ConfigMap, then the live runtime. A JobSet without a TrainJob has its own framework label.
 
 Any author of jobs can write owner, ConfigMap, label and TrainingRuntime, so none of them chooses a milder mode: see
-docs/rules.md.
+docs/strategies.md.
 """
 
 from __future__ import annotations

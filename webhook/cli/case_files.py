@@ -1,6 +1,6 @@
 """The files of a team's own cases for `muster test`: which there are, what they may hold, and what they say.
 
-Each fault has the file, line and column where it stands. The format is in docs/team-tests.md.
+Each fault has the file, line and column where it stands. The format is in docs/check.md.
 
 """
 

@@ -42,7 +42,7 @@ class Framework(sections.Model):
 
     Attributes:
         mode: mode of its jobs; the one of the file without it.
-        rendezvous: how the ranks meet unless the job says otherwise; see docs/rendezvous.md.
+        rendezvous: how the ranks meet unless the job says otherwise; see docs/jobs.md.
         profile: claim profile of jobs that ask for none.
     """
 
@@ -61,15 +61,15 @@ class Config(sections.Model):
         frameworks: settings by the runtime's label `trainer.kubeflow.org/framework`.
         on_failure: the answer to a CREATE when a strategy fails or the cluster does not answer.
         plugin_budget: seconds that an out-of-tree strategy may take for one method.
-        profiles: claims on devices that jobs ask for by name; see docs/claims.md.
-        roles: which Kubernetes nodes trainers and samplers run on; see docs/roles.md.
+        profiles: claims on devices that jobs ask for by name; see docs/sharing.md.
+        roles: which Kubernetes nodes trainers and samplers run on; see docs/sharing.md.
         budget: the limits of one document; a job beyond them is refused (`core/budget`) and not read.
         server: the listener.
-        tls: the certificate; see docs/certificates.md.
+        tls: the certificate; see docs/operate.md.
         cluster: where Muster reads the objects that govern a job.
-        checks: what the API server is asked; see docs/operations.md.
+        checks: what the API server is asked; see docs/operate.md.
         audit: where records of decisions go; see docs/audit.md.
-        controllers: who writes claims and seats; see docs/controllers.md.
+        controllers: who writes claims and seats; see docs/sharing.md.
         trainings: who keeps what the guard reports; see docs/guard.md.
         guard: which trainings are measured while they run; see docs/guard.md.
     """

@@ -85,7 +85,7 @@ class ControllerSettings(Model):
         resync: seconds after which all objects are reconciled again.
         deadline: seconds for one request to the API server.
         ended_pods: seconds after which an ended pod of a Kubernetes Job is deleted while other pods use its shared
-            claim; null keeps it. See docs/controllers.md.
+            claim; null keeps it. See docs/sharing.md.
         lease: the Lease of the leader.
     """
 

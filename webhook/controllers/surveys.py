@@ -20,7 +20,7 @@ __all__ = ["UNREADABLE", "ClaimRow", "Holding", "Survey", "TemplateRow", "parse_
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Who has the device of a claim at the moment, as the agent of its node writes it on the claim (docs/devices.md).
+    """Who has the device of a claim at the moment, as the agent of its node writes it on the claim (docs/sharing.md).
 
     Attributes:
         phase: what the device is at; the lease's own words, or `unreadable`.

@@ -16,7 +16,7 @@ from muster.webhook.doctor.live_installation import Document, Installation
 
 __all__ = ["TESTED", "api_server", "versions"]
 
-_SUITES = "run the suites against a cluster like this one (docs/testing.md) before you rely on it"
+_SUITES = "run the suites against a cluster like this one (docs/internals/testing.md) before you rely on it"
 _NUMBER = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _OLDEST = (1, 30)  # every API server from this version on has matchConditions in webhook entries
 _OWN = "muster-webhook"

@@ -8,7 +8,7 @@ from enum import Enum
 
 __all__ = ["INSTALL", "Diagnosis", "Severity", "error", "ok", "unknown", "warning"]
 
-INSTALL = "install again (docs/installation.md)"
+INSTALL = "install again (docs/install.md)"
 
 
 class Severity(Enum):

@@ -34,7 +34,7 @@ _WRONG = "muster-doctor"  # as the rendezvous, which must be static or c10d
 _DOMAIN = ".muster.dev"
 _NONE = registry.Registry(default.DefaultStrategy())  # only the modes of the policy are used, and no strategy
 _ARGS = ("--model_name_or_path=none", "--dataset_name=none", "--output_dir=/tmp")
-_INSTALL = "install again, so that certificate and caBundle match (docs/installation.md)"
+_INSTALL = "install again, so that certificate and caBundle match (docs/install.md)"
 _PODS = (
     "check that replicas are ready (check deployment) and that the API server can reach them (NetworkPolicy, firewall)"
 )
@@ -53,7 +53,7 @@ _CAUSES: Mapping[str, tuple[str, str]] = {
     "deadline exceeded|Client.Timeout|i/o timeout": ("it did not answer in time", _PODS),
     "the server could not find the requested resource": (
         "it does not serve the path that is called",
-        "install again, to set the paths of the webhook entries (docs/installation.md)",
+        "install again, to set the paths of the webhook entries (docs/install.md)",
     ),
 }
 _FAILED = re.compile(r'failed calling webhook "([^"]+)"')
@@ -96,7 +96,7 @@ async def _refused(installation: Installation, runtime: str, mode: Mode) -> Diag
         return unknown(f"a job with dryRun=All was not answered: {failed}", "try again, with --timeout")
     if mode is Mode.ENFORCE:
         what = "the API server accepts a job that Muster would refuse, so it did not call Muster"
-        return error(what, "see the check webhooks; install again (docs/installation.md)")
+        return error(what, "see the check webhooks; install again (docs/install.md)")
     return ok(f"a wrong job is let through, as expected in mode {mode.value}")
 
 

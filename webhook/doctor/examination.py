@@ -91,7 +91,7 @@ async def examine(installation: Installation, checks: Sequence[Check] = CHECKS) 
         missing = [need for need in needs[check.name] if need in denied]
         if missing:
             what = f"was not checked: you may not {', '.join(map(str, missing))}"
-            found = [unknown(what, "use an account that may (docs/doctor.md#permissions)")]
+            found = [unknown(what, "use an account that may (docs/operate.md#permissions)")]
         else:
             try:
                 found = [each async for each in check.look(installation)]

@@ -20,7 +20,7 @@ _MOST = 16
 _PORT = "webhook"
 _OLD = 130.0  # seconds; docs/architecture.md, how fresh an answer is
 _DAY = 86400.0
-_RENEW = "install again, to renew it (docs/installation.md)"
+_RENEW = "install again, to renew it (docs/install.md)"
 _COUNTERS = {
     "muster_audit_problems_total": ("audit records were lost or written elsewhere", "see docs/audit.md"),
     "muster_plugin_failures_total": (
@@ -50,7 +50,7 @@ async def replicas(installation: Installation) -> AsyncIterator[Diagnosis]:
             yield each
     if config.controllers.enabled and running and leaders != 1:
         what = f"{leaders:.0f} replicas report that they lead the controllers; it should be one"
-        yield warning(what, "run this again in 20 s; then see `kubectl get lease` (docs/controllers.md)")
+        yield warning(what, "run this again in 20 s; then see `kubectl get lease` (docs/sharing.md)")
 
 
 async def _asked(

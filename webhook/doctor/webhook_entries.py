@@ -35,8 +35,8 @@ __all__ = [
 
 ELSEWHERE = "the webhook entries have a URL, so Muster is not behind a Service of this cluster"
 GROUP = "admissionregistration.k8s.io"
-_AGAIN = "install this version again, to set the webhook entries (docs/installation.md)"
-_RENEW = "install again, to renew it and set caBundle (docs/installation.md)"
+_AGAIN = "install this version again, to set the webhook entries (docs/install.md)"
+_RENEW = "install again, to renew it and set caBundle (docs/install.md)"
 _SYSTEM = ("kube-system", "kube-public", "kube-node-lease")
 _SOON = timedelta(days=30)  # a sixth of the lifetime when that is shorter than half a year
 _FIELDS: Mapping[str, tuple[str | None, str]] = {
@@ -302,7 +302,7 @@ async def _dialled(where: str, shown: Awaitable[str], name: str) -> Diagnosis:
     except errors.ProbeError as problem:
         if isinstance(problem.__cause__, ssl.SSLCertVerificationError):
             what = f"the certificate at {where} does not verify against caBundle as {name}: {problem.problem}"
-            return error(what, "install again, so that both match (docs/installation.md)")
+            return error(what, "install again, so that both match (docs/install.md)")
         return unknown(f"{where} {problem.problem}", "run this where it can be reached, or see the check probe")
     except errors.MaterialError as problem:
         return unknown(f"{where} was not dialled: caBundle {problem.problem}", "see the check ca-bundle")

@@ -53,7 +53,7 @@ async def configuration(installation: Installation) -> AsyncIterator[Diagnosis]:
     soft = {key: mode for key, mode in modes.items() if mode is not None and mode is not Mode.ENFORCE}
     for key, mode in soft.items():
         what = f"{key} is {mode.value}: jobs are neither corrected nor refused"
-        yield warning(what, "set it to enforce when the trial is over (docs/configuration.md#modes)")
+        yield warning(what, "set it to enforce when the trial is over (docs/operate.md#modes)")
     if not soft:
         yield ok(f"{where} is valid for this version, and its mode is enforce")
 
@@ -89,7 +89,7 @@ async def deployment(installation: Installation) -> AsyncIterator[Diagnosis]:
         yield warning(f"{current} of {wanted} replicas are of the newest version", todo)
     if wanted == 1:
         what = "there is only one replica: while its Kubernetes node is drained or lost, no job can be created"
-        yield warning(what, "run two replicas (docs/installation.md)")
+        yield warning(what, "run two replicas (docs/install.md)")
         return
     if ready == wanted == current:
         yield ok(f"{ready} of {wanted} replicas are ready")
@@ -104,7 +104,7 @@ def _budgeted(found: Document, budgets: list[Document], wanted: int) -> Iterator
     ours = [each for each, selector in chosen if selector is not None and webhook_entries.selects(selector, labels)]
     if not ours:
         what = f"no PodDisruptionBudget covers the {wanted} replicas, so a drain may take all of them at once"
-        yield warning(what, "add one with maxUnavailable 1 (docs/installation.md)")
+        yield warning(what, "add one with maxUnavailable 1 (docs/install.md)")
     for each in ours:
         status = member(each, "status")
         healthy, enough = int(status.get("currentHealthy") or 0), int(status.get("expectedPods") or wanted)
@@ -157,7 +157,7 @@ async def rights(installation: Installation) -> AsyncIterator[Diagnosis]:
     for (subject, option), lacked in verbs.items():
         need = f", which {'.'.join(option)} needs" if option else ""
         what = f"{options.account} may not {', '.join(lacked)} {subject}{need}"
-        yield error(what, "apply the roles and bindings of this version again (docs/installation.md)")
+        yield error(what, "apply the roles and bindings of this version again (docs/install.md)")
     if not verbs:
         yield ok(f"{options.account} has all {len(wanted)} permissions that it needs")
 

@@ -1,4 +1,4 @@
-"""docs/emergency.md, read and carried out: its blocks of commands, as typed by somebody with kubectl and a shell."""
+"""docs/upgrade.md, read and carried out: its blocks of commands, as typed by somebody with kubectl and a shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from e2e.suites.support.kubectls import Kubectl
 
 __all__ = ["Page", "blocks"]
 
-_PAGE = REPOSITORY / "docs" / "emergency.md"
+_PAGE = REPOSITORY / "docs" / "upgrade.md"
 _SECTION = re.compile(r"^##+ ([^\n]+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

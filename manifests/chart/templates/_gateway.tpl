@@ -44,7 +44,7 @@ app.kubernetes.io/instance: {{ .Values.gateway.name }}
 {{- $namespace := include "muster.gatewayNamespace" . -}}
 {{- range $key, $value := dict "model.name" $gateway.model.name "storage.claimName" $gateway.storage.claimName -}}
 {{- if not $value -}}
-{{- fail (printf "gateway.%s: is empty although gateway.enabled is true; docs/sessions-on-kubernetes.md says what to give" $key) -}}
+{{- fail (printf "gateway.%s: is empty although gateway.enabled is true; docs/sessions.md says what to give" $key) -}}
 {{- end -}}
 {{- end -}}
 {{- if has $gateway.engines.namespace (concat (list "kube-system" .Release.Namespace) .Values.webhooks.excludedNamespaces) -}}

@@ -1,4 +1,4 @@
-"""The page of the methods, docs/tinker-methods.md, out of the table: `python -m tests.sessions.conformance.page`."""
+"""The page of the methods, docs/reference/tinker-methods.md, out of the table: `python -m tests.sessions.conformance.page`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tinker
 from tests.sessions.conformance import checks_service, checks_training  # noqa: F401  # they fill the table
 from tests.sessions.conformance.methods import TABLE, is_deprecated, of_the_client
 
-PAGE = Path(__file__).parents[3] / "docs" / "tinker-methods.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "tinker-methods.md"
 COMMAND = "python -m tests.sessions.conformance.page"
 HEAD = """\
 # Methods of the client

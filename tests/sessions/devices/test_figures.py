@@ -56,7 +56,7 @@ def test_each_series_has_the_type_that_its_name_says_and_the_labels_that_are_tol
 
 
 def test_each_series_has_a_row_on_the_page():
-    page = (ROOT / "docs" / "devices.md").read_text()
+    page = (ROOT / "docs" / "sharing.md").read_text()
     for name in SERIES:
         assert f"| `{name}` |" in page
 
