@@ -2,7 +2,8 @@
 
 A session is a loop: its sampler works, its client thinks (rewards, environments), its trainer works, and so on. Devices
 do not touch each other, so each is simulated alone, with events in the order of their times. `Leased` drives the code
-of `muster.sessions.devices`; `Queue` has small rules of its own. docs/sharing.md has the table and what was assumed.
+of `muster.sessions.devices`; `Queue` has small rules of its own. The tables and the assumptions are in
+docs/internals/evidence.md.
 """
 
 from __future__ import annotations
@@ -274,7 +275,7 @@ class Queue:
         self._next()
 
 
-# Seconds of a step of 0.5B, 4B and 8B parameters, of which 40 % are on the device (docs/sharing.md says where from).
+# Seconds of a step of 0.5B, 4B and 8B parameters, of which 40 % are on the device (source: docs/internals/evidence.md).
 _PHASES = ((7.0, 5.0, 18.0), (14.0, 10.0, 36.0), (20.0, 14.0, 51.0))
 # Seconds in which an engine of each size leaves and comes back: as published elsewhere, and as `bench.sessions moves`
 # measured on an H200. Those of 8B, and of samplers of whole models, were not measured and are by their bytes.

@@ -708,6 +708,7 @@ def test_without_a_gateway_nothing_of_it_is_there(helm):
 def page():
     """The blocks of YAML on the page for a first session: what is applied, and the values."""
     text = (renders.CHART.parents[1] / "docs" / "sessions.md").read_text()
+    text = text.partition("## A first session on Kubernetes")[2].partition("\n## ")[0]
     return [
         list(yaml.safe_load_all(each)) for each in re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     ]

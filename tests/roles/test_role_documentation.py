@@ -21,7 +21,8 @@ EXAMPLE = ROOT / "manifests/examples/18-trainer-and-samplers.yaml"
 @pytest.fixture
 def muster(capsys, tmp_path, monkeypatch):
     """Run `muster COMMAND` on the example, under the configuration of the document."""
-    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/sharing.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/sharing.md").read_text(), re.DOTALL)
+    (text,) = (block for block in blocks if "\nroles:" in block)
     config = tmp_path / "muster.yaml"
     config.write_text(text)
     monkeypatch.chdir(ROOT)

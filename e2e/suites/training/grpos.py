@@ -55,7 +55,7 @@ METRICS = 9400
 PATIENCE = 180
 """Seconds in which a sampler starts and a training comes to its middle."""
 RATIO = (0.9993, 1.0004)
-"""The importance ratio that others report of asynchronous GRPO with adapters (docs/grpo.md)."""
+"""The importance ratio that others report of asynchronous GRPO with adapters (docs/internals/evidence.md)."""
 STEPS = 24
 
 _SWITCH = "/tmp/baseless"

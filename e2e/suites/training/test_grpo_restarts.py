@@ -2,7 +2,7 @@
 
 A volume that is full ends the job with a reason.
 
-The seconds to the next good step are printed; docs/grpo.md has them.
+The seconds to the next good step are printed; docs/internals/evidence.md has them.
 """
 
 from __future__ import annotations

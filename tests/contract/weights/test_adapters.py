@@ -18,7 +18,7 @@ pytestmark = pytest.mark.thorough
 STEPS = 80
 STALENESS = 1
 EXACT = (0.9993, 1.0004)
-"""The ratio that others report for bfloat16 (docs/grpo.md); float32 is nearer to 1."""
+"""The ratio that others report for bfloat16 (docs/internals/evidence.md); float32 is nearer to 1."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The page of the methods, docs/reference/tinker-methods.md, out of the table: `python -m tests.sessions.conformance.page`."""
+"""The page docs/reference/tinker-methods.md, out of the table: `python -m tests.sessions.conformance.page`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Of the public methods of `tinker` {version}, **{done} of {all}** do here what th
 A method counts when a test calls it with real arguments against a running Gateway and asserts its result
 (`tests/sessions/conformance`); that it does not raise is not enough. Counted are the public callables of each class in
 `tinker.lib.public_interfaces` whose name ends in Client. What a result means in numbers is tested elsewhere
-([sessions](sessions.md)).
+([sessions](../sessions.md)).
 
 Some methods answer less than the maker's service:
 
