@@ -120,7 +120,7 @@ async def _run(journal: Journal, model: Row, engine: str | None) -> dict[str, An
         "rank": json.loads(model["lora"]).get("rank"),
         "created": moment(model["created"]),
         "unloaded": _moment(model["unloaded"]),
-        "requests": model["done"],
+        "requests": max(model["done"], 0),  # -1 until the model is made
         "on_disk": model["snapshot"] if model["snapshot"] >= 0 else None,
         "steps": steps[-1]["number"] if steps else 0,
         "tokens_per_second": _rate(steps),
