@@ -25,8 +25,8 @@ def rows(heading):
     return pages.rows(pages.section("docs/jobs.md", heading))
 
 
-READ = rows("What is read")
-SET = rows("What Muster sets")
+READ = rows("Variables that launchers read")
+SET = rows("Variables that Muster sets")
 CHECKED = [row for row in READ if row[1].split()[0] in INSTALLED]
 
 
