@@ -13,6 +13,7 @@ import yaml
 from muster.strategies.frameworks import builtin
 from muster.webhook.cli import case_files
 from tests.cli import jobs
+from tests.operations import pages
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team-tests"
 PATCH = {"op": "replace", "path": "spec.trainer.command", "value": ["torchrun", "-m", "trl.scripts.sft"]}
@@ -398,8 +399,11 @@ def test_junit_has_a_failure_with_the_diff_and_an_error_for_what_cannot_be_read(
 
 
 def test_what_the_documentation_shows_has_the_form_that_is_read(write):
-    text = (EXAMPLE.parents[1] / "docs" / "check.md").read_text()
-    expected, settings = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    text = pages.read("docs/check.md")
+    expected, settings = (
+        re.search(rf"^### {name}$.*?```yaml\n(.*?)```", text, re.MULTILINE | re.DOTALL)[1]
+        for name in ("expected.yaml", "case.yaml")
+    )
     assert set(case_files.read_form(write("expected.yaml", expected), case_files.EXPECTED)) == set(case_files.EXPECTED)
     assert set(case_files.read_form(write("case.yaml", settings), case_files.SETTINGS)) == set(case_files.SETTINGS)
     for word in (*case_files.DECISIONS, *case_files.EXPECTED, *case_files.SETTINGS):

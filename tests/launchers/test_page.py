@@ -11,9 +11,8 @@ import pytest
 from muster.webhook.cli import cases, commandline, explanations
 from muster.webhook.cli.commands import explain
 from tests.cli import jobs
+from tests.operations import pages
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
 PYTHON = os.environ.get("MUSTER_TRL_PYTHON", "")
 PACKAGES = next(Path(PYTHON).parents[1].glob("lib/*/site-packages"), None) if PYTHON else None
 INSTALLED = {"torch", "accelerate", "torchtune"}
@@ -22,14 +21,12 @@ ADDED = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "RANK", "WORLD_SIZE", "LOCAL
 
 
 def rows(heading):
-    """The rows of the table below a heading, as lists of cells, without its head."""
-    section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    table = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line] for line in table[2:]]
+    """The rows of the table below a heading of the page, as lists of cells, without its head."""
+    return pages.rows(pages.section("docs/jobs.md", heading))
 
 
-READ = rows("What is read")
-SET = rows("What Muster sets")
+READ = rows("Variables that launchers read")
+SET = rows("Variables that Muster sets")
 CHECKED = [row for row in READ if row[1].split()[0] in INSTALLED]
 
 

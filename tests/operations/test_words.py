@@ -44,7 +44,8 @@ def test_a_page_that_sources_point_to_exists_with_its_heading(folder):
 
 
 def test_tests_that_are_named_beside_a_rule_exist():
-    named = re.findall(r"`((?:tests|e2e)/[\w/.]+)`", pages.read("docs/strategies.md"))
+    section = pages.section("docs/internals/testing.md", "Tests of the rules of mutation")
+    named = re.findall(r"`((?:tests|e2e)/[\w/.]+)`", section)
     assert named
     assert [each for each in named if not (pages.ROOT / each).exists()] == []
 

@@ -9,7 +9,6 @@ import json
 import sys
 import types as modules
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -17,6 +16,7 @@ import pytest
 
 import muster
 from muster import kubeflow
+from tests.operations import pages
 
 JOB = json.dumps({"kind": "TrainJob", "metadata": {"name": "job"}})
 
@@ -277,8 +277,7 @@ def test_progress_on_a_terminal_is_one_line_with_a_bar():
 
 
 def test_the_page_about_trainers_shows_code_that_runs(sdk, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs/python.md").read_text(encoding="utf-8")
-    block = page.split("```python\n")[3].partition("```")[0]
+    block = pages.section("docs/python.md", "Send jobs with kubeflow's SDK").split("```python\n")[1].partition("```")[0]
     client = Client(runtimes=[runtime("trl-distributed")])
     client.wait_for_job_status, client.get_job_logs, client.get_job_events, client.delete_job = (
         Mock(),

@@ -7,7 +7,6 @@ import importlib.metadata
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 import muster
 from muster import config_trainers
 from muster.strategies.frameworks.trl import flags
+from tests.operations import pages
 
 
 def runtime(name, framework=None, kind="ClusterTrainingRuntime"):
@@ -282,13 +282,12 @@ def test_importing_it_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_page_about_trainers_shows_code_that_runs(number):
-    page = (Path(__file__).parents[2] / "docs/python.md").read_text(encoding="utf-8")
-    block = page.split("```python\n")[number + 1].partition("```")[0]
+@pytest.mark.parametrize("heading", ["Describe, check, write", "A trainer for another framework"])
+def test_the_page_about_trainers_shows_code_that_runs(heading):
+    block = pages.section("docs/python.md", heading).split("```python\n")[1].partition("```")[0]
     namespace = {"__name__": __name__}  # dataclasses look their module up
     exec(block, namespace)  # noqa: S102  # the page of this repository
-    if number == 0:
+    if "document" in namespace:
         assert namespace["document"]["kind"] == "TrainJob"
     else:
         assert namespace["AxolotlTrainer"](config="a.yml").to_args()[0] == "a.yml"
