@@ -25,7 +25,9 @@ _PAUSE = 1.0  # seconds between looks of `show --follow`
 _CLEAR = "\x1b[H\x1b[2J"
 _SESSIONS = (
     "SELECT new.id, new.tenant, new.created, new.status, count(models.id) AS runs,"
-    " sum(CASE WHEN models.done > 0 THEN models.done ELSE 0 END) AS requests FROM (SELECT * FROM sessions ORDER BY created DESC, id LIMIT ?) AS new LEFT JOIN models ON models.session = new.id"
+    " sum(CASE WHEN models.done > 0 THEN models.done ELSE 0 END) AS requests"
+    " FROM (SELECT * FROM sessions ORDER BY created DESC, id LIMIT ?) AS new"
+    " LEFT JOIN models ON models.session = new.id"
     " GROUP BY new.id, new.tenant, new.created, new.status ORDER BY new.created DESC, new.id"
 )
 _BY_OPERATOR = {"type": "cancelled", "detail": "the operator of the Gateway ended this session"}

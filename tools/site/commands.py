@@ -15,7 +15,7 @@ __all__ = ["EVERYWHERE", "Command", "commands", "page"]
 _INTRODUCTION = """\
 # Commands and options
 
-Every command of `muster`, as `muster COMMAND --help` lists them. What the commands have in common, exit codes and
+Every command of `muster`, as `muster COMMAND --help` lists them. The rules that all commands share, exit codes and
 output for programs, is in [the command line](../check.md). Each command also knows `-h`, `--help`, `-v` and `--version`;
 those of `muster sessions`, which an extra of the package brings ([sessions](../sessions.md)), know the first two.
 
