@@ -56,6 +56,7 @@ __all__ = [
     "KeyToPath",
     "MLPolicy",
     "MPIPolicy",
+    "Metric",
     "Named",
     "Namespace",
     "Network",
@@ -113,6 +114,7 @@ __all__ = [
     "TrainJobSpec",
     "TrainJobTemplate",
     "Trainer",
+    "TrainerStatus",
     "Volume",
     "VolumeClaimPolicy",
     "VolumeDevice",
@@ -824,6 +826,22 @@ class TrainJob(_Object, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: TrainJobSpec = TrainJobSpec()
+
+
+class Metric(_Object, frozen=True):
+    """`status.trainerStatus.metrics[]`."""
+
+    name: str = ""
+    value: str = ""
+
+
+class TrainerStatus(_Object, frozen=True):
+    """`status.trainerStatus` of a TrainJob: what its training posted."""
+
+    progress_percentage: int | None = None
+    estimated_remaining_seconds: int | None = None
+    metrics: tuple[Metric, ...] = ()
+    last_updated_time: str = ""
 
 
 class Range(_Object, frozen=True):
