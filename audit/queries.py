@@ -45,7 +45,7 @@ class Questions:
         since: this time or later; with a time zone.
         until: before this time; with a time zone.
         framework: the framework of the runtime.
-        kind: TrainJob or JobSet, upper or lower case.
+        kind: TrainJob, JobSet or OptimizationJob, upper or lower case.
         rule: the rule of a change or a finding.
         text: part of a reason, a message or a field of the record, upper or lower case.
         uid: the uid of the admission request.

@@ -2,13 +2,14 @@
 
 For example::
 
-    from muster import LoRA, TRLTrainer
+    from muster import TRLConfig, TRLSFTConfig
 
-    trainer = TRLTrainer(
-        method="sft",
-        model="Qwen/Qwen2.5-0.5B",
-        dataset="trl-lib/Capybara",
-        lora=LoRA(r=16),
+    trainer = TRLConfig(
+        method=TRLSFTConfig(packing=True),
+        model_name_or_path="Qwen/Qwen2.5-0.5B",
+        dataset_name="trl-lib/Capybara",
+        use_peft=True,
+        lora_r=16,
         num_nodes=2,
         resources_per_node={"gpu": 1},
     )
@@ -28,19 +29,35 @@ if TYPE_CHECKING:
     from muster.config_trainers import (
         BackendError,
         ConfigTrainer,
+        FrameworkConfig,
         LLMTrainer,
         TrainerError,
         get_backend,
+        get_framework,
         get_registered_backends,
         register_backend,
+        register_framework,
     )
     from muster.runtime_choice import RuntimeChoiceError, choose_runtime, framework_of
     from muster.torchtune import LoraConfig, TorchTuneConfig, TorchTuneInstructDataset, TorchTuneTrainer
-    from muster.trl import Logging, LoRA, Precision, Quantization, TRLTrainer, VLLMSampling
+    from muster.trl import (
+        Logging,
+        LoRA,
+        Precision,
+        Quantization,
+        TRLConfig,
+        TRLDPOConfig,
+        TRLGRPOConfig,
+        TRLMethodConfig,
+        TRLSFTConfig,
+        TRLTrainer,
+        VLLMSampling,
+    )
 
 __all__ = [
     "BackendError",
     "ConfigTrainer",
+    "FrameworkConfig",
     "LLMTrainer",
     "LoRA",
     "Logging",
@@ -48,6 +65,11 @@ __all__ = [
     "Precision",
     "Quantization",
     "RuntimeChoiceError",
+    "TRLConfig",
+    "TRLDPOConfig",
+    "TRLGRPOConfig",
+    "TRLMethodConfig",
+    "TRLSFTConfig",
     "TRLTrainer",
     "TorchTuneConfig",
     "TorchTuneInstructDataset",
@@ -57,18 +79,24 @@ __all__ = [
     "choose_runtime",
     "framework_of",
     "get_backend",
+    "get_framework",
     "get_registered_backends",
     "register_backend",
+    "register_framework",
 ]
 
 # Imported when somebody asks for it, so that `import muster.strategies` imports no trainer.
 _HOMES = {
     "config_trainers": (
-        "BackendError ConfigTrainer LLMTrainer TrainerError get_backend get_registered_backends register_backend"
+        "BackendError ConfigTrainer FrameworkConfig LLMTrainer TrainerError get_backend get_framework"
+        " get_registered_backends register_backend register_framework"
     ),
     "runtime_choice": "RuntimeChoiceError choose_runtime framework_of",
     "torchtune": "LoraConfig TorchTuneConfig TorchTuneInstructDataset TorchTuneTrainer",
-    "trl": "LoRA Logging Precision Quantization TRLTrainer VLLMSampling",
+    "trl": (
+        "LoRA Logging Precision Quantization TRLConfig TRLDPOConfig TRLGRPOConfig TRLMethodConfig TRLSFTConfig"
+        " TRLTrainer VLLMSampling"
+    ),
 }
 
 

@@ -1,13 +1,14 @@
-"""The trainer that is configured and not programmed, and the registry of the frameworks that have one.
+"""The configuration of a framework, which makes a training job, and the registry of the frameworks that have one.
 
-The shape is that of kubeflow/trainer#3263 (KEP-2839): a standalone abstract class, beside the SDK's trainers that take
-a function. What Muster adds is that `validate` asks the same code that the webhook runs, so client and cluster cannot
-disagree.
+The shape is that of KEP-2839 (kubeflow/trainer#3930): a config says its framework's label and command, and renders its
+fields as arguments. Names of earlier proposals (#3263) are aliases. What Muster adds is that `validate` asks the same
+code that the webhook runs, so client and cluster cannot disagree.
 """
 
 from __future__ import annotations
 
 import abc
+import importlib
 import importlib.metadata
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,11 +24,14 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "BackendError",
     "ConfigTrainer",
+    "FrameworkConfig",
     "LLMTrainer",
     "TrainerError",
     "get_backend",
+    "get_framework",
     "get_registered_backends",
     "register_backend",
+    "register_framework",
 ]
 
 if TYPE_CHECKING:
@@ -38,14 +42,14 @@ if TYPE_CHECKING:
 
 
 ENTRY_POINT_GROUP = "muster.backends"
-"""Entry points of other distributions; the name is the framework, the value a `ConfigTrainer`."""
+"""Entry points of other distributions; the name is the framework, the value a `FrameworkConfig`."""
 
 _NAME = "trainer"
 _ALIASES = {"gpu": "nvidia.com/gpu", "storage": "ephemeral-storage"}
 _STANDARD = frozenset({"cpu", "memory", "gpu", "storage", "ephemeral-storage"})
 
-_Trainer = TypeVar("_Trainer", bound="ConfigTrainer")
-_registered: dict[str, type[ConfigTrainer]] = {}
+_Config = TypeVar("_Config", bound="FrameworkConfig")
+_registered: dict[str, type[FrameworkConfig]] = {}
 
 
 class TrainerError(ValueError):
@@ -55,7 +59,7 @@ class TrainerError(ValueError):
         findings: all findings, warnings and notes too.
     """
 
-    def __init__(self, trainer: ConfigTrainer, findings: Sequence[Finding]) -> None:
+    def __init__(self, trainer: FrameworkConfig, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
         errors = [trainer.told(each) for each in findings if each.severity is Severity.ERROR]
         super().__init__(f"{type(trainer).__name__} cannot train: " + "; ".join(errors))
@@ -66,7 +70,7 @@ class BackendError(ValueError):
 
 
 @dataclass(kw_only=True)
-class ConfigTrainer(abc.ABC):
+class FrameworkConfig(abc.ABC):
     """A training job by configuration: what to train, on how many nodes, with which devices.
 
     A subclass is a dataclass with the framework's parameters as fields. It says the label of its runtimes in
@@ -86,8 +90,8 @@ class ConfigTrainer(abc.ABC):
         resource_claims: entries like `resourceClaimsPerNode` of KEP-2782, where a profile's name is not enough.
     """
 
-    framework: ClassVar[str]
-    command: ClassVar[tuple[str, ...]]
+    framework: ClassVar[str] = ""
+    command: ClassVar[tuple[str, ...]] = ()
     runtime_rules: ClassVar[frozenset[str]] = frozenset()
     """Rules whose findings depend on the runtime, and are not judged without it."""
 
@@ -224,38 +228,62 @@ class ConfigTrainer(abc.ABC):
         return f"{place or finding.field}: {finding.message} ({finding.rule})"
 
 
-LLMTrainer = ConfigTrainer
-"""The name that the first proposal had for it."""
+ConfigTrainer = LLMTrainer = FrameworkConfig
+"""The names that earlier proposals had for it."""
 
 
-def register_backend(framework: str) -> Callable[[type[_Trainer]], type[_Trainer]]:
-    """Return a decorator that makes a class the trainer of a framework.
+def register_framework(cls: type[_Config]) -> type[_Config]:
+    """Make a class the config of the framework that it declares; of several classes the last one wins.
 
     Raises:
-        BackendError: the framework has a trainer; both are named.
+        ValueError: the class declares no framework or no command.
     """
+    if not (cls.framework and cls.command):
+        raise ValueError(f"{_called(cls)} must declare a framework and a command")
+    return register_backend(cls.framework)(cls)
 
-    def register(cls: type[_Trainer]) -> type[_Trainer]:
-        _add(_registered, framework, cls)
+
+def register_backend(framework: str) -> Callable[[type[_Config]], type[_Config]]:
+    """Return a decorator that does the same for a framework of any name: how an earlier proposal spelt it."""
+
+    def register(cls: type[_Config]) -> type[_Config]:
+        _in_tree()
+        _registered[framework] = cls
         return cls
 
     return register
 
 
-def get_registered_backends() -> dict[str, type[ConfigTrainer]]:
-    """Return the trainers by framework, those of other distributions too.
+def get_framework(framework: str) -> type[FrameworkConfig] | None:
+    """Return the config of a framework; None where it has none.
+
+    Raises:
+        BackendError: as of `get_registered_backends`.
+    """
+    return get_registered_backends().get(framework)
+
+
+def _in_tree() -> None:
+    """Register the configs of this package, before those that shall win over them."""
+    for module in ("muster.torchtune", "muster.trl"):
+        importlib.import_module(module)
+
+
+def get_registered_backends() -> dict[str, type[FrameworkConfig]]:
+    """Return the configs by framework, those of other distributions too.
 
     Raises:
         BackendError: an entry point of group `muster.backends` cannot be imported, or is for a framework that has a
-            trainer.
+            config: two distributions have no order in which the last could win.
     """
+    _in_tree()
     found = dict(_registered)
     for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)):
         _add(found, point.name, _loaded(point))
     return found
 
 
-def get_backend(framework: str) -> type[ConfigTrainer]:
+def get_backend(framework: str) -> type[FrameworkConfig]:
     """Return the trainer of a framework.
 
     Raises:
@@ -269,7 +297,7 @@ def get_backend(framework: str) -> type[ConfigTrainer]:
     return found[framework]
 
 
-def _add(backends: dict[str, type[ConfigTrainer]], framework: str, cls: type[ConfigTrainer]) -> None:
+def _add(backends: dict[str, type[FrameworkConfig]], framework: str, cls: type[FrameworkConfig]) -> None:
     taken = backends.get(framework)
     if taken is not None and taken is not cls:
         raise BackendError(
@@ -278,7 +306,7 @@ def _add(backends: dict[str, type[ConfigTrainer]], framework: str, cls: type[Con
     backends[framework] = cls
 
 
-def _loaded(point: importlib.metadata.EntryPoint) -> type[ConfigTrainer]:
+def _loaded(point: importlib.metadata.EntryPoint) -> type[FrameworkConfig]:
     origin = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
     try:
         found = point.load()
@@ -287,8 +315,8 @@ def _loaded(point: importlib.metadata.EntryPoint) -> type[ConfigTrainer]:
             f"entry point {point.name} = {point.value} of {origin} cannot be loaded: {type(error).__name__}: {error}; "
             "fix or uninstall that package"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, ConfigTrainer)):
-        raise BackendError(f"entry point {point.name} = {point.value} of {origin} is not a subclass of ConfigTrainer")
+    if not (isinstance(found, type) and issubclass(found, FrameworkConfig)):
+        raise BackendError(f"entry point {point.name} = {point.value} of {origin} is not a subclass of FrameworkConfig")
     return found
 
 

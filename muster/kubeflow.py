@@ -1,25 +1,26 @@
 """Trainers through kubeflow's SDK: what `TrainerClient.train` takes, and what the cluster says to it.
 
-The SDK's own methods stay the face; this module adds what they lack. `ConfigTrainer.to_kubeflow` makes the arguments of
-`TrainerClient.train`, `choose_runtime` finds the runtime of a framework, `train` shows the warnings and refusals of
-admission webhooks, which the SDK drops, and `Progress` is a callback for `wait_for_job_status`. Only public members of
-kubeflow 0.5 are used, and nothing of it is imported before it is needed.
+The SDK's own methods stay the face; this module adds what they lack. `FrameworkConfig.to_kubeflow` makes the arguments
+of `TrainerClient.train`, `choose_runtime` finds the runtime of a framework, `train` shows the warnings and refusals of
+admission webhooks, which the SDK drops, `Progress` is a callback for `wait_for_job_status`, and `trainer_status` reads
+what a training posted. Only public members of kubeflow 0.5 are used, and nothing of it is imported before it is needed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeAlias, TypedDict
 
 from muster import runtime_choice
-from muster.config_trainers import ConfigTrainer
+from muster.config_trainers import FrameworkConfig
 from muster.runtime_choice import Document
-from muster.strategies.documents import decoding, names
+from muster.strategies.documents import decoding, model, names
 
 if TYPE_CHECKING:
     from kubeflow.trainer import TrainerClient
@@ -32,10 +33,12 @@ __all__ = [
     "RefusedError",
     "SDKMissingError",
     "TrainArguments",
+    "TrainerStatus",
     "choose_runtime",
     "submit",
     "to_arguments",
     "train",
+    "trainer_status",
 ]
 
 Option: TypeAlias = Callable[[dict[str, Any], Any, Any], None]
@@ -72,7 +75,7 @@ class TrainArguments(TypedDict):
     options: list[Option]
 
 
-def to_arguments(trainer: ConfigTrainer, runtime: types.Runtime, options: Iterable[Option] = ()) -> TrainArguments:
+def to_arguments(trainer: FrameworkConfig, runtime: types.Runtime, options: Iterable[Option] = ()) -> TrainArguments:
     """Return what `TrainerClient.train` needs to send a trainer: `client.train(**to_arguments(...))`.
 
     The SDK makes a torchtune job only from its BuiltinTrainer, and others from its CustomTrainerContainer. Of both it
@@ -117,7 +120,7 @@ def choose_runtime(client: TrainerClient, framework: str, name: str | None = Non
 
 def train(
     client: TrainerClient,
-    trainer: ConfigTrainer | types.CustomTrainer | types.CustomTrainerContainer | types.BuiltinTrainer,
+    trainer: FrameworkConfig | types.CustomTrainer | types.CustomTrainerContainer | types.BuiltinTrainer,
     *,
     runtime: str | types.Runtime | None = None,
     initializer: types.Initializer | None = None,
@@ -129,7 +132,7 @@ def train(
 
     Args:
         client: of the SDK.
-        trainer: one of this package, or of the SDK.
+        trainer: one of this package, or of the SDK, whose `BuiltinTrainer` may have a config of this package.
         runtime: name or object; for a trainer of this package it may be left out where one runtime fits.
         initializer: as of `client.train`.
         options: as of `client.train`.
@@ -141,8 +144,9 @@ def train(
         RefusedError: the cluster refused the job; the message says why.
         RuntimeChoiceError, ValueError, SDKMissingError: as of `to_arguments` and `choose_runtime`.
     """
+    trainer = _inside(trainer)
     arguments: Mapping[str, Any] = {"runtime": runtime, "trainer": trainer, "options": list(options)}
-    if isinstance(trainer, ConfigTrainer):
+    if isinstance(trainer, FrameworkConfig):
         if runtime is None or isinstance(runtime, str):
             runtime = choose_runtime(client, trainer.framework, runtime)
         arguments = to_arguments(trainer, runtime, options)
@@ -159,7 +163,7 @@ def submit(client: TrainerClient, document: Document) -> str:
 
     Args:
         client: of the SDK, with its Kubernetes backend.
-        document: of a TrainJob, from `ConfigTrainer.to_trainjob`; it goes into the client's namespace unless it names
+        document: of a TrainJob, from `FrameworkConfig.to_trainjob`; it goes into the client's namespace unless it names
             one.
 
     Returns:
@@ -177,6 +181,55 @@ def submit(client: TrainerClient, document: Document) -> str:
     return str(metadata["name"])
 
 
+class TrainerStatus(NamedTuple):
+    """What a training posted about itself (`status.trainerStatus`, KEP-2779).
+
+    Attributes:
+        progress: percent of the training that is done; None where that is not known.
+        remaining: estimated seconds until its end; None where that is not known.
+        metrics: the newest values by their names, such as `loss`; those of Muster's guard begin with `muster.dev/`.
+        updated: when it was posted, in the API server's spelling.
+    """
+
+    progress: int | None
+    remaining: int | None
+    metrics: Mapping[str, str]
+    updated: str
+
+    def __str__(self) -> str:
+        """`40 %, loss=1.2`, without the metrics of the guard."""
+        parts = [f"{self.progress} %"] if self.progress is not None else []
+        return ", ".join(
+            parts + [f"{name}={value}" for name, value in self.metrics.items() if not name.startswith("muster.dev/")]
+        )
+
+
+def trainer_status(client: TrainerClient, name: str) -> TrainerStatus | None:
+    """Return what the training of a job posted; None where nothing was, or Trainer does not serve it.
+
+    Trainer serves it since v2.2 with the feature gate TrainJobStatus. transformers' `KubeflowCallback` and Muster's
+    guard post it.
+
+    Args:
+        client: of the SDK, with its Kubernetes backend.
+        name: of the job, in the namespace of the client.
+
+    Raises:
+        RefusedError: the API server did not give the job; the message says why.
+    """
+    backend = client.backend
+    group, _, version = names.TRAINER_API_VERSION.partition("/")
+    with _refusals_told():
+        job = backend.custom_api.get_namespaced_custom_object(group, version, backend.namespace, "trainjobs", name)
+    status = decoding.read(decoding.member(job, "status", "trainerStatus"), model.TrainerStatus)
+    metrics = {each.name: each.value for each in status.metrics}
+    if not status.last_updated_time:
+        return None
+    return TrainerStatus(
+        status.progress_percentage, status.estimated_remaining_seconds, metrics, status.last_updated_time
+    )
+
+
 class Progress:
     """Shows how far a job is, as a callback: `client.wait_for_job_status(name, callbacks=[Progress()])`.
 
@@ -186,9 +239,16 @@ class Progress:
     Args:
         stream: where to; stdout by default.
         clock: returns monotonic seconds.
+        client: of the SDK; with it, what the training posts of its progress is shown too.
     """
 
-    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        client: TrainerClient | None = None,
+    ) -> None:
+        self._client = client
         self._stream = stream or sys.stdout
         self._clock = clock
         self._begun = clock()
@@ -198,6 +258,8 @@ class Progress:
         """Show the state of a job."""
         up = sum(each.name.startswith("node-") and each.status in ("Running", "Succeeded") for each in job.steps)
         told = f"{job.name}: {job.status}, {up} of {job.num_nodes} nodes started"
+        posted = trainer_status(self._client, job.name) if self._client is not None else None
+        told += f"; {posted}" if posted is not None and str(posted) else ""
         seconds = f"{self._clock() - self._begun:.0f} s"
         if self._stream.isatty():
             filled = "#" * (_BAR * up // max(job.num_nodes, 1))
@@ -209,7 +271,16 @@ class Progress:
         self._stream.flush()
 
 
-def _launch(trainer: ConfigTrainer) -> Option:
+def _inside(trainer: Any) -> Any:
+    """Return the config of this package that a BuiltinTrainer of the SDK has, with the needs that are written there."""
+    config = getattr(trainer, "config", None)
+    if isinstance(trainer, FrameworkConfig) or not isinstance(config, FrameworkConfig):
+        return trainer
+    needs = {name: getattr(trainer, name, None) for name in ("num_nodes", "resources_per_node")}
+    return dataclasses.replace(config, **{name: value for name, value in needs.items() if value is not None})
+
+
+def _launch(trainer: FrameworkConfig) -> Option:
     """Return the option that sets what the SDK's trainers do not carry."""
     words = {"command": list(trainer.to_command()), "args": trainer.to_args()}
     about = {"labels": trainer.labels(), "annotations": trainer.annotations()}
@@ -229,7 +300,7 @@ def _launch(trainer: ConfigTrainer) -> Option:
     return fill
 
 
-def _carrier(trainer: ConfigTrainer, runtime: types.Runtime) -> object:
+def _carrier(trainer: FrameworkConfig, runtime: types.Runtime) -> object:
     sdk = _types()
     resources = {key: str(value) for key, value in (trainer.resources_per_node or {}).items()}
     needs: dict[str, object] = {"num_nodes": trainer.num_nodes, "resources_per_node": resources or None}
@@ -241,7 +312,7 @@ def _carrier(trainer: ConfigTrainer, runtime: types.Runtime) -> object:
     return sdk.BuiltinTrainer(config=sdk.TorchTuneConfig(**needs))
 
 
-def _refuse(trainer: ConfigTrainer, member: str) -> None:
+def _refuse(trainer: FrameworkConfig, member: str) -> None:
     if getattr(trainer, member):
         raise ValueError(
             f"{member}: kubeflow's SDK 0.5 does not send it with a {trainer.framework} job; leave it out, or use "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar
 
-from muster.config_trainers import ConfigTrainer, register_backend
+from muster.config_trainers import FrameworkConfig, register_framework
 from muster.strategies.trainer import recipes
 
 __all__ = ["LoraConfig", "TorchTuneConfig", "TorchTuneInstructDataset", "TorchTuneTrainer"]
@@ -64,9 +64,9 @@ class TorchTuneInstructDataset:
     column_map: Mapping[str, str] | None = None
 
 
-@register_backend("torchtune")
+@register_framework
 @dataclass(kw_only=True)
-class TorchTuneTrainer(ConfigTrainer):
+class TorchTuneConfig(FrameworkConfig):
     """Fine-tunes the model of a torchtune runtime.
 
     Attributes:
@@ -134,8 +134,8 @@ class TorchTuneTrainer(ConfigTrainer):
             yield f"arguments[{key!r}]", key, value
 
 
-TorchTuneConfig = TorchTuneTrainer
-"""The name that kubeflow's SDK has for it."""
+TorchTuneTrainer = TorchTuneConfig
+"""The name that an earlier proposal had for it."""
 
 
 def _adapters(lora: LoraConfig) -> Iterator[tuple[str, str, object]]:

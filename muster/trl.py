@@ -1,21 +1,35 @@
-"""The trainer of the framework trl: every method that TRL ships as a script, by typed fields.
+"""The config of the framework trl: every method that TRL ships as a script, by typed fields.
 
-The fields have the names of TRL's flags, grouped as TRL's own dataclasses group them (trl `ModelConfig`,
-`ScriptArguments`, `SFTConfig` ... and transformers' `TrainingArguments`). What has no field goes into `arguments`. Both
-are checked against the same table, printed from TRL's own parsers, that the webhook reads command lines with.
+The fields have the names of TRL's flags, as KEP-2839 has them (kubeflow/trainer#3930), or are grouped as TRL's own
+dataclasses group them (trl `ModelConfig`, `ScriptArguments`, `SFTConfig` ... and transformers' `TrainingArguments`).
+What has no field goes into `arguments`. All are checked against the same table, printed from TRL's own parsers, that
+the webhook reads command lines with.
 """
 
 from __future__ import annotations
 
+import abc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from muster.config_trainers import ConfigTrainer, register_backend
+from muster.config_trainers import FrameworkConfig, register_framework
 from muster.strategies.frameworks.trl import flags
 
-__all__ = ["LoRA", "Logging", "Precision", "Quantization", "TRLTrainer", "VLLMSampling"]
+__all__ = [
+    "LoRA",
+    "Logging",
+    "Precision",
+    "Quantization",
+    "TRLConfig",
+    "TRLDPOConfig",
+    "TRLGRPOConfig",
+    "TRLMethodConfig",
+    "TRLSFTConfig",
+    "TRLTrainer",
+    "VLLMSampling",
+]
 
 Value: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[float] | Mapping[str, object] | None
 _FLAG = "flag"
@@ -134,30 +148,111 @@ class VLLMSampling:
     sleep_mode: bool | None = _flag("vllm_enable_sleep_mode")
 
 
+@dataclass(kw_only=True)
+class TRLMethodConfig(abc.ABC):
+    """What belongs to one method of TRL alone; a flag of another method is no field of it.
+
+    A subclass names its method in `module`, and its fields are flags of that method.
+
+    Attributes:
+        module: the script of the method, of those in `trl.scripts`.
+    """
+
+    module: ClassVar[str]
+
+    def to_args(self) -> list[str]:
+        """Return the flags of the fields that are set."""
+        return [word for place, name, value in self.words() for word in _spelt(self.module, place, name, value)]
+
+    def words(self) -> Iterator[tuple[str, str, Value]]:
+        """Yield place, flag and value of each field that is set."""
+        own = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return ((f"method.{name}", name, value) for name, value in own if value is not None)
+
+
+@dataclass(kw_only=True)
+class TRLSFTConfig(TRLMethodConfig):
+    """Supervised fine-tuning.
+
+    Attributes:
+        loss_type: `nll`, `dft` or `chunked_nll`.
+        packing: whether several samples share one sequence.
+        completion_only_loss: whether the prompt does not count in the loss.
+    """
+
+    module: ClassVar[str] = "sft"
+
+    loss_type: str | None = None
+    packing: bool | None = None
+    completion_only_loss: bool | None = None
+
+
+@dataclass(kw_only=True)
+class TRLDPOConfig(TRLMethodConfig):
+    """Direct preference optimization.
+
+    Attributes:
+        beta: how far the model may go from the reference model.
+        loss_type: losses that are added, such as `sigmoid`.
+        loss_weights: a weight for each.
+    """
+
+    module: ClassVar[str] = "dpo"
+
+    beta: float | None = None
+    loss_type: Sequence[str] | None = None
+    loss_weights: Sequence[float] | None = None
+
+
+@dataclass(kw_only=True)
+class TRLGRPOConfig(TRLMethodConfig):
+    """Group relative policy optimization.
+
+    Attributes:
+        beta: weight of the divergence from the reference model.
+        loss_type: such as `dapo`.
+        num_generations: completions of one prompt.
+        reward_funcs: names of TRL's rewards, or paths of functions.
+    """
+
+    module: ClassVar[str] = "grpo"
+
+    beta: float | None = None
+    loss_type: str | None = None
+    num_generations: int | None = None
+    reward_funcs: Sequence[str] | None = None
+
+
 _GROUPS = ("lora", "quantization", "precision", "logging", "vllm")
 
 
-@register_backend("trl")
+@register_framework
 @dataclass(kw_only=True)
-class TRLTrainer(ConfigTrainer):
+class TRLConfig(FrameworkConfig):
     """Fine-tunes a model by TRL.
 
     The launch is torchrun with TRL's script, which the webhook leaves as it is: torchrun reads the nodes and processes
-    that Trainer gives the pods.
+    that Trainer gives the pods. Some flags have a short name too; one of the two is set.
 
     Attributes:
-        method: a command of `trl` that trains: distillation, dpo, grpo, kto, reward, rloo or sft.
-        model: name on the hub or path, as `--model_name_or_path`.
-        dataset: name on the hub or path, as `--dataset_name`.
+        method: a `TRLMethodConfig`, or a command of `trl` that trains: distillation, dpo, grpo, kto, reward, rloo or
+            sft.
+        model_name_or_path: name on the hub or path; also `model`. One of them is needed.
+        dataset_name: name on the hub or path; also `dataset`.
         output_dir: path of checkpoints in the pod.
         learning_rate: of the optimizer; the method's own by default.
-        epochs: passes over the dataset.
-        max_steps: optimizer steps, which win over `epochs`.
-        batch_size: samples of each device and step.
+        num_train_epochs: passes over the dataset; also `epochs`.
+        max_steps: optimizer steps, which win over passes.
+        per_device_train_batch_size: samples of each device and step; also `batch_size`.
         gradient_accumulation_steps: steps of which the gradients are summed before the optimizer's.
         gradient_checkpointing: whether activations are computed again to save memory.
         seed: of all random numbers.
         use_cpu: whether the training is meant for CPUs.
+        bf16: whether mixed precision is bfloat16; also `precision.bf16`.
+        use_peft: whether adapters are trained instead of the whole model, as `lora` does.
+        lora_r: rank of the adapters; also `lora.r`.
+        lora_alpha: their scale; also `lora.alpha`.
+        lora_target_modules: names of the layers that get adapters; also `lora.target_modules`.
         lora: adapters instead of the whole model.
         quantization: a base model of fewer bits.
         precision: number formats.
@@ -170,18 +265,27 @@ class TRLTrainer(ConfigTrainer):
     framework: ClassVar[str] = "trl"
     command: ClassVar[tuple[str, ...]] = ("torchrun", "-m")
 
-    method: str = "sft"
-    model: str = field(metadata={_FLAG: "model_name_or_path"})
+    method: str | TRLMethodConfig = "sft"
+    model_name_or_path: str | None = _flag("model_name_or_path")
+    model: str | None = _flag("model_name_or_path")
+    dataset_name: str | None = _flag("dataset_name")
     dataset: str | None = _flag("dataset_name")
     output_dir: str = _flag("output_dir", "/workspace/output")
     learning_rate: float | None = _flag("learning_rate")
+    num_train_epochs: float | None = _flag("num_train_epochs")
     epochs: float | None = _flag("num_train_epochs")
     max_steps: int | None = _flag("max_steps")
+    per_device_train_batch_size: int | None = _flag("per_device_train_batch_size")
     batch_size: int | None = _flag("per_device_train_batch_size")
     gradient_accumulation_steps: int | None = _flag("gradient_accumulation_steps")
     gradient_checkpointing: bool | None = _flag("gradient_checkpointing")
     seed: int | None = _flag("seed")
     use_cpu: bool | None = _flag("use_cpu")
+    bf16: bool | None = _flag("bf16")
+    use_peft: bool | None = _flag("use_peft")
+    lora_r: int | None = _flag("lora_r")
+    lora_alpha: int | None = _flag("lora_alpha")
+    lora_target_modules: Sequence[str] | None = _flag("lora_target_modules")
     lora: LoRA | None = None
     quantization: Quantization | None = None
     precision: Precision | None = None
@@ -189,20 +293,15 @@ class TRLTrainer(ConfigTrainer):
     vllm: VLLMSampling | None = None
     arguments: Mapping[str, Value] = field(default_factory=dict)
 
-    def to_command(self) -> tuple[str, ...]:
-        """Return `torchrun -m trl.scripts.<method>`.
-
-        Raises:
-            ValueError: TRL has no such method; those that it has are listed.
-        """
-        flags.script(self.method)
-        return (*self.command, f"trl.scripts.{self.method}")
+    def __post_init__(self) -> None:
+        if self.model_name_or_path is None and self.model is None:
+            raise TypeError("model_name_or_path: is required; give the name of a model on the hub, or a path")
 
     def to_args(self) -> list[str]:
-        """Return the flags of the fields that are set, in their order, then those of `arguments`.
+        """Return the script of the method, the flags of the fields that are set, then those of method and `arguments`.
 
         Raises:
-            ValueError: a flag is given by a field and by `arguments`, or a value has no spelling on a command line.
+            ValueError: TRL has no such method, a flag is given twice, or a value has no spelling on a command line.
         """
         return [word for _, words in self._words() for word in words]
 
@@ -214,7 +313,13 @@ class TRLTrainer(ConfigTrainer):
             index -= len(words)
         return ""
 
+    @property
+    def _script(self) -> str:
+        return self.method if isinstance(self.method, str) else self.method.module
+
     def _words(self) -> Iterator[tuple[str, list[str]]]:
+        flags.script(self._script)
+        yield "method", [f"trl.scripts.{self._script}"]
         taken: dict[str, str] = {}
         for place, name, value in (*self._typed(), *self._further()):
             if value is None:
@@ -222,7 +327,14 @@ class TRLTrainer(ConfigTrainer):
             if name in taken:
                 raise ValueError(f"{place}: --{name} is set by {taken[name]} already; remove one of the two")
             taken[name] = place
-            yield place, _spelt(self.method, place, name, value)
+            yield place, _spelt(self._script, place, name, value)
+        if not isinstance(self.method, str) and not self._has_flags:
+            yield "method", self.method.to_args()
+
+    @property
+    def _has_flags(self) -> bool:
+        """Whether the flags of the method's config are its fields; one of another package may render itself."""
+        return not isinstance(self.method, str) and type(self.method).to_args is TRLMethodConfig.to_args
 
     def _typed(self) -> Iterator[tuple[str, str, Value]]:
         yield from _set(self, "")
@@ -231,11 +343,17 @@ class TRLTrainer(ConfigTrainer):
             if chosen is not None:
                 yield from ((group, flag, value) for flag, value in chosen.ALWAYS.items())
                 yield from _set(chosen, f"{group}.")
+        if not isinstance(self.method, str) and self._has_flags:
+            yield from self.method.words()
 
     def _further(self) -> Iterator[tuple[str, str, Value]]:
         for name, value in self.arguments.items():
-            known = flags.spec(self.method, f"--{name}")
+            known = flags.spec(self._script, f"--{name}")
             yield f"arguments[{name!r}]", known.name if known else name, value
+
+
+TRLTrainer = TRLConfig
+"""The name that an earlier proposal had for it."""
 
 
 def _set(chosen: Any, place: str) -> Iterator[tuple[str, str, Value]]:  # Any: a dataclass

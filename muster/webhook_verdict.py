@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from muster.config_trainers import ConfigTrainer
+from muster.config_trainers import FrameworkConfig
 from muster.runtime_choice import Document
 from muster.strategies.documents import findings
 from muster.strategies.documents.findings import Finding
@@ -17,7 +17,7 @@ __all__ = ["judge"]
 _NAMESPACE = "default"
 
 
-def judge(trainer: ConfigTrainer, runtime: Document, policy: Policy | None) -> list[Finding]:
+def judge(trainer: FrameworkConfig, runtime: Document, policy: Policy | None) -> list[Finding]:
     """Return what the webhook would find, errors first.
 
     Args:

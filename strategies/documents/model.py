@@ -19,6 +19,7 @@ from muster.strategies.documents import names
 __all__ = [
     "KINDS",
     "Affinity",
+    "Choices",
     "ClaimDevices",
     "ClaimRequest",
     "ClaimSpec",
@@ -55,6 +56,7 @@ __all__ = [
     "KeyToPath",
     "MLPolicy",
     "MPIPolicy",
+    "Metric",
     "Named",
     "Namespace",
     "Network",
@@ -65,7 +67,10 @@ __all__ = [
     "NodeStatus",
     "NodeTerm",
     "ObjectMeta",
+    "OptimizationJob",
+    "OptimizationJobSpec",
     "OwnerReference",
+    "Parameter",
     "PatchedRuntime",
     "PodAffinity",
     "PodClaim",
@@ -81,6 +86,7 @@ __all__ = [
     "ProbedPort",
     "ProjectedFiles",
     "Quantity",
+    "Range",
     "ReplicatedJob",
     "ResourceClaim",
     "ResourceClaimTemplate",
@@ -92,6 +98,7 @@ __all__ = [
     "RuntimePatch",
     "RuntimeRef",
     "RuntimeSpec",
+    "SearchSpace",
     "SecurityContext",
     "Selector",
     "Spread",
@@ -105,7 +112,9 @@ __all__ = [
     "TorchPolicy",
     "TrainJob",
     "TrainJobSpec",
+    "TrainJobTemplate",
     "Trainer",
+    "TrainerStatus",
     "Volume",
     "VolumeClaimPolicy",
     "VolumeDevice",
@@ -819,6 +828,72 @@ class TrainJob(_Object, frozen=True):
     spec: TrainJobSpec = TrainJobSpec()
 
 
+class Metric(_Object, frozen=True):
+    """`status.trainerStatus.metrics[]`."""
+
+    name: str = ""
+    value: str = ""
+
+
+class TrainerStatus(_Object, frozen=True):
+    """`status.trainerStatus` of a TrainJob: what its training posted."""
+
+    progress_percentage: int | None = None
+    estimated_remaining_seconds: int | None = None
+    metrics: tuple[Metric, ...] = ()
+    last_updated_time: str = ""
+
+
+class Range(_Object, frozen=True):
+    """`uniform` and `logUniform` of a search space: numbers as texts, drawn between two."""
+
+    min: str = ""
+    max: str = ""
+    type: str = "Float"
+
+
+class Choices(_Object, frozen=True):
+    """`categorical` of a search space."""
+
+    choices: tuple[str, ...] = ()
+
+
+class SearchSpace(_Object, frozen=True):
+    """`parameters[].searchSpace`, of which one member is set."""
+
+    uniform: Range | None = None
+    log_uniform: Range | None = None
+    categorical: Choices = Choices()
+
+
+class Parameter(_Object, frozen=True):
+    """`spec.parameters[]` of an OptimizationJob."""
+
+    name: str = ""
+    search_space: SearchSpace = SearchSpace()
+
+
+class TrainJobTemplate(_Object, frozen=True):
+    """`spec.trainJobTemplate`, which is judged as the TrainJobs that are made of it."""
+
+    metadata: Anything = {}
+    spec: Anything = {}
+
+
+class OptimizationJobSpec(_Object, frozen=True):
+    """`spec` of an OptimizationJob."""
+
+    parameters: tuple[Parameter, ...] = ()
+    train_job_template: TrainJobTemplate = TrainJobTemplate()
+
+
+class OptimizationJob(_Object, frozen=True):
+    """An OptimizationJob (`trainer.kubeflow.org/v1alpha1`)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: OptimizationJobSpec = OptimizationJobSpec()
+
+
 class InjectionTarget(_Object, frozen=True):
     """`envInjection.targets[]`: containers of one replicated job that get the env of a training."""
 
@@ -974,6 +1049,7 @@ class DeviceClass(_Object, frozen=True):
 
 KINDS: Mapping[str, type[_Object]] = {
     "TrainJob": TrainJob,
+    "OptimizationJob": OptimizationJob,
     "JobSet": JobSet,
     "TrainingRuntime": Runtime,
     "ClusterTrainingRuntime": Runtime,

@@ -30,6 +30,7 @@ __all__ = [
     "MASTER_ADDR",
     "MASTER_PORT",
     "MODE_LABEL",
+    "OPTIMIZATION_JOB",
     "PET_MASTER_ADDR",
     "PET_MASTER_PORT",
     "PET_NNODES",
@@ -61,7 +62,14 @@ TRAINER_GROUP = "trainer.kubeflow.org"
 TRAINER_API_VERSION = "trainer.kubeflow.org/v1alpha1"
 JOBSET_GROUP = "jobset.x-k8s.io"
 JOBSET_API_VERSION = "jobset.x-k8s.io/v1alpha2"
-API_VERSIONS = {"TrainJob": TRAINER_API_VERSION, "JobSet": JOBSET_API_VERSION}
+OPTIMIZATION_JOB = "OptimizationJob"
+"""The kind of Trainer that makes a TrainJob of its template for each trial of a search."""
+API_VERSIONS = {
+    "TrainJob": TRAINER_API_VERSION,
+    "JobSet": JOBSET_API_VERSION,
+    OPTIMIZATION_JOB: TRAINER_API_VERSION,
+}
+"""Of the kinds that admissions are about."""
 JOBSET_NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
 """The JobSet controller sets it on every pod of a JobSet."""
 HOSTNAME_LABEL = "kubernetes.io/hostname"

@@ -272,7 +272,10 @@ def test_a_template_of_helm_is_named_as_one(muster, text):
 def test_nothing_to_check_is_said_and_has_an_exit_code_of_its_own(muster):
     nothing = muster("check", "-", stdin=jobs.stream(jobs.configmap()))
     assert nothing.code == muster("check", "-", stdin="").code == 3
-    assert "muster: there is nothing to check: no TrainJob, JobSet or runtime is among the documents" in nothing.err
+    assert (
+        "muster: there is nothing to check: no TrainJob, JobSet, OptimizationJob or runtime is among the documents"
+        in nothing.err
+    )
     assert check(muster, jobs.runtime("own", "trl")).code == 0  # a runtime is something
 
 

@@ -47,7 +47,7 @@ def check(muster, *documents, options=()):
         ({**PYTORCH, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}, "(1 Job)", True),
         ({**PYTORCH, "apiVersion": "ml.example.com/v1", "kind": "TrainJob"}, "(1 TrainJob)", True),
         (
-            {**PYTORCH, "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "OptimizationJob"},
+            {**PYTORCH, "apiVersion": "optimizer.kubeflow.org/v1alpha1", "kind": "OptimizationJob"},
             "(1 OptimizationJob)",
             True,
         ),

@@ -53,7 +53,7 @@ async def test_one_bundle_for_all_entries_is_one_finding(world, examine):
     for each in world.every_entry():
         each["clientConfig"]["caBundle"] = ""
     (line,) = await examine("ca-bundle")
-    assert f"mutating entry {NAME} and 6 more: caBundle is empty" in line
+    assert f"mutating entry {NAME} and 7 more: caBundle is empty" in line
 
 
 def test_an_expired_ca_is_an_error():

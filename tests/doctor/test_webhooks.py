@@ -133,7 +133,7 @@ async def test_rules_that_ask_for_more_are_fine(world, examine):
     world.entries[CREATE]["rules"] = [{"operations": ["CONNECT"]}, everything]
     world.entries[UPDATE]["rules"][0]["operations"] = ["CREATE", "UPDATE"]
     (line,) = await examine("webhooks")
-    assert line.startswith("ok webhooks: all 7 entries")
+    assert line.startswith("ok webhooks: all 8 entries")
 
 
 async def test_the_patience_of_the_configuration_is_what_counts(world, examine):

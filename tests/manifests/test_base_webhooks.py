@@ -14,8 +14,12 @@ from muster.webhook.server import handlers
 from tests.manifests import bases
 
 ENTRIES = bases.webhooks()
-RESOURCES = {"TrainJob": (kinds.TRAINER_GROUP, "trainjobs"), "JobSet": ("jobset.x-k8s.io", "jobsets")}
-VERSIONS = {"TrainJob": kinds.KINDS["TrainJob"].version, "JobSet": "v1alpha2"}
+RESOURCES = {
+    "TrainJob": (kinds.TRAINER_GROUP, "trainjobs"),
+    "JobSet": ("jobset.x-k8s.io", "jobsets"),
+    "OptimizationJob": (kinds.TRAINER_GROUP, "optimizationjobs"),
+}
+VERSIONS = {"TrainJob": kinds.KINDS["TrainJob"].version, "JobSet": "v1alpha2", "OptimizationJob": "v1alpha1"}
 
 each_entry = pytest.mark.parametrize(
     ("phase", "entry"), ENTRIES, ids=[f"{phase}-{entry['name']}" for phase, entry in ENTRIES]

@@ -11,7 +11,7 @@ from muster.webhook.admission import answers, decisions, reviews
 from muster.webhook.admission.policies import Policy
 from muster.webhook.cluster.memory import InMemoryReader
 from tests.server.conftest import RUNTIME, TRAINJOB, review
-from tests.support import admissions, plugins
+from tests.support import admissions, plugins, searches
 
 SEALED = {"seq": 1, "prev": "0" * 64, "hash": "0" * 64}
 
@@ -100,3 +100,14 @@ async def test_an_operation_that_is_not_ours_passes_and_leaves_no_record(serve):
     webhook = await serve()
     assert (await webhook.admit(operation="DELETE", old=TRAINJOB))["allowed"]
     assert webhook.records.kept == []
+
+
+async def test_an_optimization_job_is_judged_on_a_path_of_its_own_and_counted(serve):
+    webhook = await serve()
+    search = searches.make("--bogus=1") | {"metadata": {"name": "tune", "namespace": "team-a"}}
+    response = await webhook.admit("/validate/optimizationjobs", document=search)
+    (cause,) = response["status"]["details"]["causes"]
+    assert (response["allowed"], cause["field"]) == (False, "spec.trainJobTemplate.spec.trainer.args[4]")
+    (record,) = webhook.records.kept
+    assert (record["object"]["kind"], record["decision"], record["framework"]) == ("OptimizationJob", "denied", "trl")
+    assert 'resource="optimizationjobs"} 1.0' in webhook.metrics.render().decode()

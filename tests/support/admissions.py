@@ -20,6 +20,7 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 GROUPS = {
     "TrainJob": {"group": "trainer.kubeflow.org", "version": "v1alpha1"},
     "JobSet": {"group": "jobset.x-k8s.io", "version": "v1alpha2"},
+    "OptimizationJob": {"group": "trainer.kubeflow.org", "version": "v1alpha1"},
 }
 POLICY = Policy(registry=builtin.load(plugins=False))
 

@@ -38,11 +38,14 @@ class Headers(dict):
 class Client:
     """TrainerClient, as far as it is used: what it is given, and the answer that its ApiClient keeps."""
 
-    def __init__(self, *told, body=JOB, error=None, runtimes=()):
+    def __init__(self, *told, body=JOB, error=None, runtimes=(), status=None):
         answer = SimpleNamespace(data=body, getheaders=lambda: Headers(Warning=list(told)))
         self.error, self.given, self.sent, self.runtimes = error, None, None, runtimes
+        self.status, self.asked = status, None
         custom = SimpleNamespace(
-            api_client=SimpleNamespace(last_response=answer), create_namespaced_custom_object=self.create
+            api_client=SimpleNamespace(last_response=answer),
+            create_namespaced_custom_object=self.create,
+            get_namespaced_custom_object=self.get,
         )
         self.backend = SimpleNamespace(namespace="team", custom_api=custom)
 
@@ -62,6 +65,10 @@ class Client:
         if self.error:
             raise RuntimeError("Failed to create TrainJob: team/job") from self.error
         return "job"
+
+    def get(self, *asked):
+        self.asked = asked
+        return {"kind": "TrainJob", "metadata": {"name": "job"}, "status": self.status}
 
     def create(self, *sent):
         self.sent = sent
@@ -190,6 +197,56 @@ def test_train_finds_the_runtime_itself(sdk):
     client = Client(runtimes=[runtime(), TUNED])
     assert kubeflow.train(client, muster.TRLTrainer(model="m")) == "job"
     assert client.given["runtime"].name == "own-trl"
+
+
+def test_a_config_of_ours_is_sent_from_a_builtin_trainer_with_the_needs_that_stand_there(sdk):
+    config = muster.TRLConfig(method=muster.TRLSFTConfig(packing=True), model_name_or_path="m", num_nodes=1)
+    for builtin, nodes in (
+        (SimpleNamespace(config=config), 1),
+        (SimpleNamespace(config=config, num_nodes=2, resources_per_node={"gpu": 1}), 2),
+    ):
+        client = Client(runtimes=[runtime(), TUNED])
+        assert kubeflow.train(client, builtin) == "job"
+        assert client.given["trainer"].num_nodes == nodes
+        launch = filled(client.given["options"])["spec"]["trainer"]
+        assert launch["command"] == ["torchrun", "-m"]
+        assert launch["args"][0] == "trl.scripts.sft"
+
+
+def test_a_builtin_trainer_with_a_config_of_the_sdk_is_sent_as_it_is():
+    client, builtin = Client(), SimpleNamespace(config=SimpleNamespace(epochs=1))
+    kubeflow.train(client, builtin, runtime="r")
+    assert client.given["trainer"] is builtin
+
+
+POSTED = {
+    "progressPercentage": 40,
+    "estimatedRemainingSeconds": 60,
+    "lastUpdatedTime": "2026-11-28T10:00:00Z",
+    "metrics": [{"name": "loss", "value": "1.2"}, {"name": "muster.dev/world-size", "value": "2"}],
+}
+
+
+def test_what_a_training_posted_is_read_from_the_status_of_its_job():
+    client = Client(status={"trainerStatus": POSTED})
+    status = kubeflow.trainer_status(client, "job")
+    assert client.asked == ("trainer.kubeflow.org", "v1alpha1", "team", "trainjobs", "job")
+    assert (status.progress, status.remaining, status.updated) == (40, 60, "2026-11-28T10:00:00Z")
+    assert status.metrics == {"loss": "1.2", "muster.dev/world-size": "2"}
+    assert str(status) == "40 %, loss=1.2"
+
+
+@pytest.mark.parametrize("status", [{}, {"trainerStatus": None}, {"trainerStatus": 3}])
+def test_where_nothing_was_posted_there_is_no_trainer_status(status):
+    assert kubeflow.trainer_status(Client(status=status), "job") is None
+
+
+def test_progress_shows_what_the_training_posted_where_it_has_a_client():
+    job = SimpleNamespace(name="job", status="Running", num_nodes=1, steps=[])
+    for status, told in (({"trainerStatus": POSTED}, "; 40 %, loss=1.2"), ({}, "")):
+        stream = io.StringIO()
+        kubeflow.Progress(stream, lambda: 0.0, Client(status=status))(job)
+        assert stream.getvalue() == f"job: Running, 0 of 1 nodes started{told} (0 s)\n"
 
 
 def test_each_warning_of_the_answer_is_shown_with_its_quotes():

@@ -79,8 +79,14 @@ def test_a_trainer_becomes_a_plain_trainjob():
         "spec": {
             "runtimeRef": {"name": "r", "kind": "TrainingRuntime"},
             "trainer": {
-                "command": ["torchrun", "-m", "trl.scripts.dpo"],
-                "args": ["--model_name_or_path=m", "--dataset_name=d", "--output_dir=/workspace/output", "--beta=0.1"],
+                "command": ["torchrun", "-m"],
+                "args": [
+                    "trl.scripts.dpo",
+                    "--model_name_or_path=m",
+                    "--dataset_name=d",
+                    "--output_dir=/workspace/output",
+                    "--beta=0.1",
+                ],
                 "numNodes": 2,
                 "numProcPerNode": 1,
                 "resourcesPerNode": {"requests": quantities, "limits": quantities},
@@ -128,7 +134,7 @@ def test_each_own_field_of_trl_is_a_flag_of_every_method():
     ],
 )
 def test_further_arguments_are_spelt_as_trl_reads_them(given, words):
-    assert muster.TRLTrainer(model="m", arguments=given).to_args()[2:] == words
+    assert muster.TRLTrainer(model="m", arguments=given).to_args()[3:] == words
 
 
 @pytest.mark.parametrize(
@@ -192,13 +198,13 @@ def test_a_trainer_of_another_distribution_is_found_by_its_framework(installed):
     [
         (
             Point("trl", Other),
-            "framework 'trl' has two trainers: muster.trl.TRLTrainer and .*Other; uninstall or rename one",
+            "framework 'trl' has two trainers: muster.trl.TRLConfig and .*Other; uninstall or rename one",
         ),
         (
             Point("x", ImportError("no torch")),
             r"entry point x = other.trainers:Other of other 1.0 cannot be loaded: ImportError: no",
         ),
-        (Point("x", dict), "is not a subclass of ConfigTrainer"),
+        (Point("x", dict), "is not a subclass of FrameworkConfig"),
     ],
 )
 def test_an_entry_point_that_cannot_be_used_is_named(installed, point, message):
@@ -207,10 +213,111 @@ def test_an_entry_point_that_cannot_be_used_is_named(installed, point, message):
         muster.get_registered_backends()
 
 
-def test_a_second_trainer_for_a_framework_is_refused():
-    with pytest.raises(muster.BackendError, match="two trainers"):
-        muster.register_backend("trl")(Other)
-    assert muster.get_backend("trl") is muster.TRLTrainer
+@pytest.fixture
+def registry(monkeypatch):
+    """The registry, which is as before after the test."""
+    monkeypatch.setattr(config_trainers, "_registered", dict(muster.get_registered_backends()))
+
+
+def test_the_last_config_of_a_framework_wins_under_both_names_of_the_decorator(registry):
+    assert muster.get_framework("other") is None
+    assert muster.register_framework(Other) is Other
+    assert muster.get_framework("other") is muster.get_backend("other") is Other
+    muster.register_backend("trl")(Other)
+    assert muster.get_framework("trl") is Other
+    muster.register_framework(muster.TRLConfig)
+    assert muster.get_framework("trl") is muster.TRLConfig
+
+
+@pytest.mark.parametrize("missing", ["framework", "command"])
+def test_a_config_that_declares_no_framework_or_no_command_is_not_registered(missing):
+    given = {"framework": "x", "command": ("y",)} | {missing: muster.FrameworkConfig.__dict__[missing]}
+    with pytest.raises(ValueError, match="Bare must declare a framework and a command"):
+        muster.register_framework(type("Bare", (Other,), given))
+
+
+def test_the_configs_of_this_package_are_known_before_anybody_asked_for_one():
+    code = "import muster; print(*sorted(muster.get_registered_backends()), muster.get_framework('trl').__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["torchtune", "trl", "TRLConfig"]
+
+
+GRPO = muster.TRLGRPOConfig(beta=0.04, num_generations=8, reward_funcs=["think_format_reward", "accuracy_reward"])
+
+
+def test_a_config_is_written_as_its_proposal_has_it():
+    """The second and third user story of KEP-2839 (trainer#3930)."""
+    config = muster.TRLConfig(
+        method=GRPO, model_name_or_path="Qwen/Qwen2.5-0.5B", dataset_name="trl-lib/tldr", learning_rate=1e-6
+    )
+    assert config.command == ("torchrun", "-m")
+    assert config.to_args() == [
+        "trl.scripts.grpo",
+        "--model_name_or_path=Qwen/Qwen2.5-0.5B",
+        "--dataset_name=trl-lib/tldr",
+        "--output_dir=/workspace/output",
+        "--learning_rate=1e-06",
+        "--beta=0.04",
+        "--num_generations=8",
+        "--reward_funcs",
+        "think_format_reward",
+        "accuracy_reward",
+    ]
+    assert config.validate() == []
+    tuned = muster.TRLConfig(
+        method=muster.TRLSFTConfig(packing=True),
+        model_name_or_path="m",
+        dataset_name="d",
+        use_peft=True,
+        lora_r=8,
+        lora_target_modules=["q_proj"],
+        bf16=False,
+    )
+    assert "--packing=True" in tuned.to_args()
+    assert "--use_peft=True" in tuned.to_args()
+
+
+@pytest.mark.parametrize("config", [muster.TRLSFTConfig, muster.TRLDPOConfig, muster.TRLGRPOConfig])
+def test_each_field_of_a_method_is_a_flag_of_its_script(config):
+    assert all(flags.spec(config.module, f"--{each.name}") for each in dataclasses.fields(config))
+
+
+def test_a_parameter_of_another_method_is_an_error_where_it_is_written():
+    with pytest.raises(TypeError, match="num_generations"):
+        muster.TRLSFTConfig(num_generations=8)
+
+
+def test_a_model_is_needed_and_each_flag_is_set_once():
+    with pytest.raises(TypeError, match="model_name_or_path: is required"):
+        muster.TRLConfig(dataset_name="d")
+    twice = muster.TRLConfig(method=GRPO, model="m", arguments={"beta": 1})
+    with pytest.raises(ValueError, match=r"arguments\['beta'\]: --beta is set by method.beta already"):
+        twice.to_args()
+    with pytest.raises(ValueError, match="model: --model_name_or_path is set by model_name_or_path already"):
+        muster.TRLConfig(model="m", model_name_or_path="m").to_args()
+
+
+def test_a_finding_names_the_field_of_the_method():
+    few = muster.TRLConfig(method=muster.TRLGRPOConfig(num_generations=1, reward_funcs=["r.f"]), model="m", dataset="d")
+    with pytest.raises(muster.TrainerError, match=r"method\.num_generations: is less than the 2 that TRL needs"):
+        few.validate()
+
+
+def test_a_method_of_another_package_may_render_itself():
+    class KTO(muster.TRLMethodConfig):
+        module = "kto"
+
+        def to_args(self):
+            return ["--beta=0.2"]
+
+    config = muster.TRLConfig(method=KTO(), model="m")
+    assert config.to_args() == [
+        "trl.scripts.kto",
+        "--model_name_or_path=m",
+        "--output_dir=/workspace/output",
+        "--beta=0.2",
+    ]
+    assert config.origin(0) == config.origin(3) == "method"
 
 
 def test_an_unknown_framework_lists_those_that_there_are():
@@ -258,8 +365,9 @@ def test_the_shortest_trainer_of_ones_own_is_judged_like_the_others():
 
 
 def test_the_old_names_are_the_same_classes():
-    assert muster.LLMTrainer is muster.ConfigTrainer is config_trainers.ConfigTrainer
-    assert muster.TorchTuneConfig is muster.TorchTuneTrainer
+    assert muster.LLMTrainer is muster.ConfigTrainer is muster.FrameworkConfig
+    assert muster.TorchTuneTrainer is muster.TorchTuneConfig
+    assert muster.TRLTrainer is muster.TRLConfig
 
 
 def test_importing_it_imports_nothing_heavy():

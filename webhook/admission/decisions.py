@@ -9,14 +9,17 @@ decision of what they find.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from muster.strategies.changes.changes import Changes
 from muster.strategies.checks.job_checks import check_update
-from muster.strategies.documents import decoding, names
+from muster.strategies.documents import decoding, findings, names
 from muster.strategies.documents.findings import Finding
 from muster.strategies.plugins.registry import PluginError
+from muster.strategies.trainer import optimization_trials
+from muster.strategies.trainer.optimization_trials import Trial
 from muster.webhook.admission import (
     admission_context,
     admission_outcomes,
@@ -31,7 +34,7 @@ from muster.webhook.admission.policies import Mode, Policy
 from muster.webhook.admission.reviews import Request
 from muster.webhook.cluster import readers
 
-__all__ = ["Decision", "Verdict", "evaluate", "failed", "with_findings"]
+__all__ = ["Decision", "Verdict", "evaluate", "failed", "of_trials", "with_findings"]
 
 _GROUPS = {"TrainJob": names.TRAINER_GROUP, "JobSet": names.JOBSET_GROUP}
 
@@ -42,6 +45,8 @@ def evaluate(request: Request, cluster: readers.ClusterReader, policy: Policy) -
     Raises:
         NotCached: the reader has to fetch a document before this can be decided.
     """
+    if _is_search(request):
+        return _searched(request, cluster, policy)
     if not _is_ours(request):
         return Decision(request, "skipped")
     return _created(request, cluster, policy) if request.operation == "CREATE" else _updated(request, cluster, policy)
@@ -51,6 +56,45 @@ def _is_ours(request: Request) -> bool:
     group = _GROUPS.get(request.kind)
     whole = request.operation in ("CREATE", "UPDATE") and not request.subresource
     return whole and group is not None and request.group in ("", group)
+
+
+def _is_search(request: Request) -> bool:
+    """Whether an OptimizationJob is created, of which nothing is changed: its trials are, as they are created."""
+    is_kind = request.kind == names.OPTIMIZATION_JOB and request.group in ("", names.TRAINER_GROUP)
+    return is_kind and request.operation == "CREATE" and not request.subresource and request.phase == "validate"
+
+
+def _searched(request: Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:
+    """Judge the trials of an OptimizationJob, each of which is mutated and then validated, as when it is created."""
+    misfits = decoding.check(request.document, request.kind)
+    if misfits:
+        return admission_outcomes.judged(
+            admission_context.of(request, policy, governors.outline(request, cluster)), misfits
+        )
+    made = []
+    for trial in optimization_trials.trials(request.document):
+        asked = structs.replace(request, kind="TrainJob", document=trial.document, extent=None)
+        mutated = evaluate(structs.replace(asked, phase="mutate"), cluster, policy)
+        validated = evaluate(structs.replace(asked, document=mutated.document), cluster, policy)
+        found = findings.once((*mutated.findings, *validated.findings))
+        made.append((trial, mutated if mutated.message else validated, found))
+    return of_trials(request, made, policy)
+
+
+def of_trials(request: Request, made: Sequence[tuple[Trial, Decision, Sequence[Finding]]], policy: Policy) -> Decision:
+    """Return the decision about an OptimizationJob that follows from those about its trials.
+
+    Args:
+        request: of the OptimizationJob.
+        made: each trial, the last decision about it, and all that was found about it.
+        policy: the policy in force.
+    """
+    first, failed = made[0][1], next((each for _, each, _ in made if each.message), None)
+    if failed is not None:
+        return structs.replace(failed, request=request, changes=Changes(request.document))
+    context = admission_context.of(request, policy, first.governor, first.strategy)
+    told = optimization_trials.told(request.document, [(trial, found) for trial, _, found in made])
+    return admission_outcomes.judged(context, told)
 
 
 def _created(request: Request, cluster: readers.ClusterReader, policy: Policy) -> Decision:

@@ -19,7 +19,7 @@ from muster.strategies.documents.findings import Finding, Severity
 from muster.strategies.documents.runtimes import Runtime
 from muster.strategies.frameworks import builtin
 from muster.strategies.plugins.registry import PluginImportError
-from muster.strategies.trainer import predictions
+from muster.strategies.trainer import optimization_trials, predictions
 from muster.webhook.admission import answers, decisions, governors, plugin_calls, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Policy
@@ -39,6 +39,7 @@ __all__ = [
     "follow",
     "is_job",
     "is_judged",
+    "is_search",
     "of_text",
     "policy",
     "prepare",
@@ -67,6 +68,9 @@ class Selection(Struct, frozen=True):
         return (not self.selected or bool(names & self.selected)) and not names & self.ignored
 
 
+_NOTHING = Selection(frozenset({""}))
+
+
 class Case(Struct, frozen=True):
     """One TrainJob or JobSet with the decisions about it.
 
@@ -80,6 +84,7 @@ class Case(Struct, frozen=True):
         predicted: whether the object is a prediction of what Trainer makes, and not from a file.
         selection: the rules whose findings are shown; whether the cluster refuses the object does not depend on it.
         ending: how the explanation of it ends, `kind` and `text`; empty where nobody has asked.
+        trials: of an OptimizationJob, the cases of TrainJobs that Trainer may make of it.
     """
 
     source: Source
@@ -91,6 +96,7 @@ class Case(Struct, frozen=True):
     predicted: bool = False
     selection: Selection = Selection()
     ending: Mapping[str, object] = field(default_factory=dict)
+    trials: tuple[Case, ...] = ()
 
     @property
     def title(self) -> str:
@@ -217,11 +223,13 @@ class Setup(Struct, frozen=True, dict=True):
         """Decide about a job as if it were created now; findings quote no token of a known form.
 
         Args:
-            source: a TrainJob or JobSet, which may have members of any type.
+            source: a TrainJob, JobSet or OptimizationJob, which may have members of any type.
             cluster: the reader to use instead of the setup's own.
             old: the job as the cluster has it, which is then updated instead.
         """
         cluster = cluster or self.cluster.reader
+        if is_search(source):
+            return self._searched(source, cluster)
         mutated, validated = self._decided(source, source.document, cluster, old)
 
         def decide(other: Document) -> list[Finding]:
@@ -231,6 +239,24 @@ class Setup(Struct, frozen=True, dict=True):
         found = (*file_findings.check(source, mutated, cluster, self.inputs), *told.findings)
         first, second = answers.without_tokens(mutated), answers.without_tokens(validated)
         return Case(source, first, second, tuple(map(answers.quotable, found)), told.settled)
+
+    def _searched(self, source: Source, cluster: readers.ClusterReader) -> Case:
+        """Decide about an OptimizationJob as follows from the cases of its trials."""
+        request = self._request(source, source.document, "validate", None)
+        if decoding.check(source.document, names.OPTIMIZATION_JOB):
+            judged, made = evaluate(request, cluster, self.policy), []
+        else:
+            every = optimization_trials.trials(source.document)
+            made = [self.decide(structs.replace(source, document=each.document, repeats=()), cluster) for each in every]
+            last = [each.mutated if each.mutated.message else each.validated for each in made]
+            found = [each.all_findings for each in made]
+            judged = decisions.of_trials(request, list(zip(every, last, found, strict=True)), self.policy)
+        judged = structs.replace(judged, allowed=judged.allowed and not any(each.refused for each in made))
+        first = structs.replace(
+            judged, request=structs.replace(request, phase="mutate"), verdict="unchanged", findings=()
+        )
+        own = tuple(map(answers.quotable, file_findings.repeated(source)))
+        return Case(source, first, answers.without_tokens(judged), own, trials=tuple(made))
 
     def _decided(
         self,
@@ -284,14 +310,19 @@ def is_job(source: Source) -> bool:
     return kind is not None and kind.name in _GROUPS
 
 
+def is_search(source: Source) -> bool:
+    """Whether the object is an OptimizationJob, which no version of Trainer with a table of its members has."""
+    return (source.kind, source.group) == (names.OPTIMIZATION_JOB, names.TRAINER_GROUP)
+
+
 def _kind(source: Source) -> str:
     kind = schemas.known_as(source.document)
     return kind.name if kind is not None else source.kind
 
 
 def is_judged(source: Source) -> bool:
-    """Whether `check` looks at the object: a job, or a runtime."""
-    return schemas.known_as(source.document) is not None
+    """Whether `check` looks at the object: a job, an OptimizationJob or a runtime."""
+    return is_search(source) or schemas.known_as(source.document) is not None
 
 
 def policy(config: Path | None) -> Policy:
@@ -356,11 +387,14 @@ def setup(args: argparse.Namespace, found: sources.Input, *, live: bool = False)
 
 
 def follow(case: Case, setup: Setup) -> Case | None:
-    """Return the case of the JobSet that Trainer would make of a TrainJob.
+    """Return the case of the JobSet that Trainer would make of a TrainJob, or of the first trial of an OptimizationJob.
 
     None when there would be none (the TrainJob is refused, or its runtime is missing or not usable), when the case is
-    not a TrainJob, or when the input contains that JobSet. One that cannot be predicted is named on stderr.
+    of another kind, or when the input contains that JobSet. One that cannot be predicted is named on stderr. What was
+    found about a trial is told of its OptimizationJob.
     """
+    if case.trials and not case.refused:
+        return structs.replace(case.trials[0], predicted=True, selection=_NOTHING)
     if case.source.kind != "TrainJob" or case.refused:
         return None
     name = predictions.job_name(case.document)

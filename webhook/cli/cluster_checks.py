@@ -74,7 +74,8 @@ async def _jobs(sender: transports.Sender, namespace: str) -> Input:
 async def _claims(setup: Setup, decided: Iterable[Case], sender: transports.Sender, asking: _Asking) -> list[Source]:
     """Return the claims of volumes that the jobs name, as the cluster has them; those of the files win."""
     named: dict[tuple[str, str], None] = {}
-    for case in (each for each in decided if not each.misfits):
+    judged = (each for case in decided for each in case.trials or (case,))
+    for case in (each for each in judged if not each.misfits):
         for template in templates.list_templates(related.job_of(case.mutated, case.document)):
             claims = (each.persistent_volume_claim for each in template.pod.volumes)
             named.update(((case.namespace, each.claim_name), None) for each in claims if each and each.claim_name)

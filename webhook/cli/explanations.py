@@ -79,7 +79,7 @@ def explain(case: Case, setup: Setup, before: Explanation | None = None) -> Expl
         "decision": decision.verdict,
         "refused": case.refused,
         "changes": [_change(change) for change in decision.changes],
-        "unchanged": _unchanged(case),
+        "unchanged": _NO_SEARCH if case.trials else _unchanged(case),
         "findings": findings_report.findings(case),
         "failure": case.failure or None,
         "ending": _ending(case, setup, job, before if case.predicted else None),
@@ -119,7 +119,8 @@ def _because(case: Case, setup: Setup) -> str:
 
 
 def _job(case: Case, setup: Setup) -> Job | None:
-    """Return the job as its strategy sees it after mutation; None where its launch is not known."""
+    """Return the job (or first trial) as its strategy sees it after mutation; None where its launch is not known."""
+    case = case.trials[0] if case.trials else case
     governor = case.mutated.governor
     unknown = case.source.kind == "TrainJob" and governor.runtime is None
     if case.mutated.strategy is None or case.misfits or unknown:
@@ -136,6 +137,9 @@ def _change(change: Change) -> dict[str, object]:
     if not isinstance(change.after, Absent):
         out["after"] = change.after
     return {**out, "rule": change.rule, "reason": change.reason}
+
+
+_NO_SEARCH = "Muster changes no OptimizationJob; it changes the TrainJob of each trial"
 
 
 def _unchanged(case: Case) -> str | None:
@@ -185,6 +189,10 @@ _MEASURED = {
 }
 
 
+_OF_TRIALS = (
+    "launch, ranks and devices of the first and of the last trial are right; `muster explain` shows the changes of a "
+    "trial"
+)
 _RIGHT = "launch, ranks and devices are right {}; check --cluster asks about the pods"
 
 
@@ -212,6 +220,8 @@ def _ending(case: Case, setup: Setup, job: Job | None, before: Explanation | Non
         return Ending(kind="open", text=unseen)
     changed = any(change.rule != APPLIED_RULE for change in case.mutated.changes)
     right = Ending(kind="right", text=_RIGHT.format("with the changes above" if changed else "as they are"))
+    if case.trials:
+        right = Ending(kind="right", text=_OF_TRIALS)
     owner = case.mutated.governor.owner
     if owner is not None:  # the launch of a JobSet that Trainer makes is judged where its author reads it
         if before is None:

@@ -29,7 +29,7 @@ from muster.webhook.cluster import readers
 from muster.webhook.kubeyaml.composer import Repeat
 from muster.webhook.kubeyaml.sources import Source
 
-__all__ = ["check", "framework", "judged", "may_train", "of_container"]
+__all__ = ["check", "framework", "judged", "may_train", "of_container", "repeated"]
 
 _NEAR = 0.9  # trl-distributed and mlx-distributed are two runtimes, and not one misspelt
 _NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
@@ -46,12 +46,17 @@ def check(
         cluster: what the decision read.
         inputs: all documents of the input, of any kind.
     """
-    yield from map(functools.partial(_repeated, source.document), source.repeats)
+    yield from repeated(source)
     kind = schemas.known_as(source.document, readers.trainer_of(cluster))
     if kind is not None:
         yield from schemas.check(source.document, kind)
     if decision.verdict != "skipped" and decision.governor.runtime_open:
         yield _unknown_runtime(decision, cluster, inputs)
+
+
+def repeated(source: Source) -> Iterator[Finding]:
+    """Report each member that is written twice."""
+    return map(functools.partial(_repeated, source.document), source.repeats)
 
 
 def _repeated(document: Mapping[str, object], repeat: Repeat) -> Finding:

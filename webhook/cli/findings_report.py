@@ -19,7 +19,7 @@ from muster.strategies.documents import decoding, paths
 from muster.strategies.documents.findings import Severity
 from muster.strategies.documents.paths import Path
 from muster.webhook.cli import problems, unjudged
-from muster.webhook.cli.cases import Case, Setup, is_job, is_judged
+from muster.webhook.cli.cases import Case, Setup, is_job, is_judged, is_search
 from muster.webhook.cli.problems import one_line, plural, versioned
 from muster.webhook.cli.unjudged import Unjudged
 from muster.webhook.cluster.readers import Document
@@ -157,7 +157,7 @@ class Report(Struct, frozen=True):
         """Return how many of everything there are, in one line."""
         errors = sum(len(case.errors) + bool(case.failure) for case in self.decided)
         found = [each.severity for case in self.decided for each in case.findings]
-        jobs = sum(map(is_job, self.setup.sources))
+        jobs = sum(is_job(each) or is_search(each) for each in self.setup.sources)
         checked = sum(map(is_judged, self.setup.sources)) - jobs
         unread = sum(is_job(each.source) for each in self.others)
         open_ends = sum(case.is_open for case in self.decided) - unread

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from muster.audit import scanner
-from muster.strategies.documents import names
+from muster.strategies.documents import decoding, model, names
 from muster.strategies.documents.decoding import items, member
 from muster.webhook.cli import diagnosis, problems, terminal
 from muster.webhook.cli.diagnosis import last_words, listed, quoted
@@ -27,6 +27,8 @@ GATEWAY = "muster.dev/gateway"
 """Label with the name of the Gateway."""
 TERM = "muster.dev/term"
 """Annotation of the JobSet, which each process of the Gateway counts up when it takes the engines."""
+
+_METRICS, _METRIC = 8, 64  # metrics of a training in one line, and characters of one
 
 Status: TypeAlias = Mapping[str, Any]
 """The status, or a part of it."""
@@ -59,6 +61,7 @@ def of(found: Observed) -> Status:
         "measured": said.measured.written() if said else {},
         "problem": said and guards.problem(said),
         "sampling": said.sampling.written() if said and said.sampling else None,
+        "progress": _progress(found.trainjob),
         "gateway": _gateway(found),
         "conditions": [*_conditions("TrainJob", found.trainjob), *_conditions("JobSet", found.jobset)],
         "pods": [_pod(each) for each in found.pods],
@@ -85,6 +88,20 @@ def _source(found: Observed) -> str | None:
     if found.report is None:
         return None
     return "kept" if found.report == found.kept else "pod" if found.report.pod else "trainjob"
+
+
+def _progress(trainjob: Document) -> Status | None:
+    """Return what the training posted of itself (KEP-2779), without what the guard posted, which is told elsewhere."""
+    posted = decoding.read(member(trainjob, "status", "trainerStatus"), model.TrainerStatus)
+    if not posted.last_updated_time:
+        return None
+    own = (each for each in posted.metrics if not each.name.startswith("muster.dev/"))
+    return {
+        "percent": posted.progress_percentage,
+        "remainingSeconds": posted.estimated_remaining_seconds,
+        "metrics": {quoted(each.name, _METRIC): quoted(each.value, _METRIC) for each in own},
+        "updated": quoted(posted.last_updated_time, _METRIC),
+    }
 
 
 def _gateway(found: Observed) -> Status | None:
@@ -178,6 +195,8 @@ def lines(status: Status, width: int) -> Iterator[str]:
     yield problems.one_line(_engines(status["gateway"]) if status["gateway"] else _world(status["world"]))
     if seen := _seen(status["measured"]):
         yield from terminal.wrap(f"SEEN {seen}", width)
+    if status["progress"]:
+        yield from terminal.wrap(f"PROGRESS {_posted(status['progress'])}", width)
     if status["problem"]:
         yield from terminal.wrap(f"WRONG {status['problem']}", width)
     if status["sampling"]:
@@ -252,6 +271,18 @@ def _world(world: Status) -> str:
     steps = f", after {world['steps']} steps in {world['seconds']:g} s" if world["steps"] and world["seconds"] else ""
     right = {True: ": as asked", False: ": NOT as asked", None: ""}[world["right"]]
     return f"WORLD  {asked}; {world['reached']} reported by {by}, {where}{steps}{right}{foretold}"
+
+
+def _posted(progress: Status) -> str:
+    metrics = [f"{name} {value}" for name, value in progress["metrics"].items()]
+    left = progress["remainingSeconds"]
+    parts = [
+        f"{progress['percent']} %" if progress["percent"] is not None else "",
+        f"about {age(left)} left" if left is not None else "",
+        ", ".join(metrics[:_METRICS]) + (f" and {len(metrics) - _METRICS} more" if len(metrics) > _METRICS else ""),
+        f"posted at {progress['updated']}",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _seen(found: Status) -> str:

@@ -19,7 +19,6 @@ __all__ = ["Unjudged", "counted", "find"]
 
 _TRAINING = {
     "kubeflow.org": {"PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob", "Experiment"},
-    "trainer.kubeflow.org": {"OptimizationJob"},
     "optimizer.kubeflow.org": {"OptimizationJob"},
     "ray.io": {"RayJob", "RayCluster"},
     "batch.volcano.sh": {"Job"},
@@ -59,11 +58,11 @@ class Unjudged(Struct, frozen=True):
         return "warning" if self.trains else "note"
 
     def __str__(self) -> str:
-        """`RayJob/llama was not judged: Muster judges TrainJobs, JobSets and runtimes`."""
+        """`RayJob/llama was not judged: Muster judges TrainJobs, OptimizationJobs, JobSets and runtimes`."""
         if self.what == _UNREAD:
             why = "it has no label of a framework, and Muster does not read its launch; add the label"
         else:
-            why = "Muster judges TrainJobs, JobSets and runtimes"
+            why = "Muster judges TrainJobs, OptimizationJobs, JobSets and runtimes"
             if _can_migrate(self.source):
                 why += "; `muster migrate` writes such jobs as TrainJobs, where Trainer can run them"
         return f"{self.source.title} was not judged: {why}"

@@ -29,7 +29,7 @@ __all__ = [
 UNREADABLE = "unreadable"
 """The value of the decision filter for lines without a record."""
 DECISIONS = (*get_args(Decision), UNREADABLE)
-KINDS = ("TrainJob", "JobSet")
+KINDS = ("TrainJob", "JobSet", "OptimizationJob")
 VIEWS = ("jobs", "decisions")
 """What a row of the list stands for; jobs is the default."""
 FILTERS = ("job", "namespace", "kind", "decision", "framework", "rule", "user", "since", "until", "text", "uid")

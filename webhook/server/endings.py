@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from muster.audit import record_schema
+from muster.strategies.documents import names
 from muster.webhook.admission import accounts, answers, decisions, reviews
 from muster.webhook.admission.decisions import Decision
 from muster.webhook.admission.policies import Mode, Policy
@@ -24,7 +25,6 @@ __all__ = ["Ending", "end", "end_surely", "refuse"]
 
 _log = logging.getLogger(__name__)
 _RECORDED = ("CREATE", "UPDATE")
-_KINDS = ("TrainJob", "JobSet")
 _MAX_MESSAGE = 1000
 
 
@@ -77,7 +77,7 @@ def refuse(request: reviews.Request, message: str, started: float) -> Ending:
     bare = structs.replace(request, document={}, old=None)
     decision = Decision(bare, "error", allowed=False, message=message[:_MAX_MESSAGE])
     body = reviews.dumps(reviews.deny(request.uid, decision.message, code=400, reason="BadRequest"))
-    is_recorded = request.operation in _RECORDED and request.kind in _KINDS
+    is_recorded = request.operation in _RECORDED and request.kind in names.API_VERSIONS
     return _ending(decision, body, _record(decision, started) if is_recorded else None)
 
 

@@ -35,10 +35,11 @@ ADMISSION_PATHS: dict[str, tuple[reviews.Phase, str]] = {
     "/mutate/jobsets": ("mutate", "JobSet"),
     "/validate/trainjobs": ("validate", "TrainJob"),
     "/validate/jobsets": ("validate", "JobSet"),
+    "/validate/optimizationjobs": ("validate", "OptimizationJob"),
 }
 APART = 32 * 1024
 """Bytes of a review above which it is evaluated in a process of its own; most real ones have half of that."""
-_RESOURCES = {"TrainJob": "trainjobs", "JobSet": "jobsets"}
+_RESOURCES = {kind: f"{kind.lower()}s" for _, kind in ADMISSION_PATHS.values()}
 
 
 _BUSY = "there are too many admissions at the same time; try again"
@@ -53,7 +54,7 @@ class Recorder(Protocol):
 
 
 class Admission:
-    """Answers the four admission paths.
+    """Answers the admission paths.
 
     Args:
         policy: returns the policy in force now.

@@ -39,9 +39,13 @@ _KEPT_FOR, _PAUSE = 30.0, 30.0  # seconds for which an answer is kept, and for w
 
 
 def is_asked(decision: Decision) -> bool:
-    """Whether a job is about to be created: the JobSet of a TrainJob was asked for with that TrainJob."""
+    """Whether a job is about to be created: the JobSet of a TrainJob was asked for with that TrainJob.
+
+    The trials of an OptimizationJob are asked for as they are created.
+    """
     request, governor = decision.request, decision.governor
     asked = request.phase == "validate" and request.operation == "CREATE" and decision.verdict == "allowed"
+    asked = asked and request.kind != names.OPTIMIZATION_JOB
     return asked and decision.mode is not Mode.OFF and governor.owner is None
 
 

@@ -39,7 +39,7 @@ def test_a_good_installation_has_no_error_and_leaves_nothing_unknown(examined):
 
 def test_every_entry_and_every_right_was_looked_at(examined):
     assert examined.said("ok", check="webhooks") == [
-        "webhooks: all 7 entries of both webhook configurations are as in the manifests; None"
+        "webhooks: all 8 entries of both webhook configurations are as in the manifests; None"
     ]
     (rights,) = examined.said("ok", check="rights")
     assert f"system:serviceaccount:{SERVICE}:muster has all" in rights

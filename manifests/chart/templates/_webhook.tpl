@@ -9,7 +9,8 @@ reinvocationPolicy IfNeeded: another webhook may change the job afterwards; Must
 None: nothing outside the object is written. No subresource is named, so writes of status and scale are not sent here.
 */}}
 {{- define "muster.webhook" -}}
-{{- $api := get (dict "trainjobs" (list "trainer.kubeflow.org" "v1alpha1") "jobsets" (list "jobset.x-k8s.io" "v1alpha2")) .resource -}}
+{{- $trainer := list "trainer.kubeflow.org" "v1alpha1" -}}
+{{- $api := get (dict "trainjobs" $trainer "jobsets" (list "jobset.x-k8s.io" "v1alpha2") "optimizationjobs" $trainer) .resource -}}
 {{- $namespace := .root.Release.Namespace -}}
 {{- $settings := get .root.Values.webhooks (lower .operation) -}}
 - name: {{ lower .operation }}.{{ .resource }}.muster.dev

@@ -90,7 +90,7 @@ def test_json_has_a_version_and_the_same_members_for_one_job_and_for_all(cluster
     assert set(one) == {
         "schema", "namespace", "name", "kind", "phase", "why", "world", "verdict", "measured", "problem", "sampling",
         "conditions", "pods",
-        "seats", "decisions", "unread", "gateway",
+        "seats", "decisions", "unread", "gateway", "progress",
     }  # fmt: skip
     assert one["schema"] == "muster.dev/status/v1"
     assert one["world"] | {"pod": ""} == {
@@ -111,6 +111,32 @@ def test_what_muster_kept_is_told_when_the_pods_are_gone(cluster, show):
         cluster.remove("Pod", pod["metadata"]["name"], "recorded")
     told = show("running", "-o", "json").json()["world"]
     assert (told["asked"], told["reached"], told["right"], told["source"]) == ("2", 1, False, "kept")
+
+
+def test_what_a_training_posted_of_its_progress_is_told_in_one_line_and_as_json(cluster, show):
+    cluster.take("running")
+    job = copy.deepcopy(cluster.get("TrainJob", "running", "recorded"))
+    metrics = [{"name": f"m{number}", "value": str(number)} for number in range(10)]
+    posted = {"progressPercentage": 0, "estimatedRemainingSeconds": 600, "lastUpdatedTime": "2026-11-23T16:00:00Z"}
+    guard = {"name": "muster.dev/world-size", "value": "1"}
+    job.setdefault("status", {})["trainerStatus"] = posted | {"metrics": [*metrics, guard]}
+    cluster.put(job)
+    told = show("running", "-o", "json").json()["progress"]
+    assert (told["percent"], told["remainingSeconds"], told["updated"]) == (0, 600, "2026-11-23T16:00:00Z")
+    assert told["metrics"] == {f"m{number}": str(number) for number in range(10)}
+    line = " ".join(show("running").out.split())
+    assert "PROGRESS 0 %; about 10m left; m0 0, m1 1," in line
+    assert "m7 7 and 2 more; posted at 2026-11-23T16:00:00Z" in line
+
+
+@pytest.mark.parametrize("status", [3, {}, {"progressPercentage": "x", "metrics": 3}])
+def test_where_a_training_posted_nothing_no_progress_is_told(cluster, show, status):
+    cluster.take("running")
+    job = copy.deepcopy(cluster.get("TrainJob", "running", "recorded"))
+    job.setdefault("status", {})["trainerStatus"] = status
+    cluster.put(job)
+    assert show("running", "-o", "json").json()["progress"] is None
+    assert "PROGRESS" not in show("running").out
 
 
 def test_what_a_training_kept_of_its_samples_is_told_in_one_line_and_as_json(cluster, show):

@@ -48,3 +48,9 @@ def test_each_warning_of_a_real_answer_is_told_by_itself(sent):
 def test_a_real_refusal_is_told_with_its_causes(sent):
     found = sent(200)
     assert (found["refused"], found["causes"]) == ("denied the request", ["spec.x: wrong (muster core/x)"])
+
+
+def test_a_builtin_trainer_with_a_config_of_ours_is_sent_as_the_document_of_that(sent):
+    found = sent(200)["built"]
+    assert found["sent"] == found["wanted"]
+    assert found["sent"]["args"][0] == "trl.scripts.sft"

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     decided = []
     for case in found:
         shown = structs.replace(case, selection=selection)
-        if cases.is_job(case.source):
+        if cases.is_job(case.source) or cases.is_search(case.source):
             decided.append(structs.replace(shown, ending=explanations.ending(shown, setup)))
         elif case.findings:
             decided.append(shown)
@@ -51,7 +51,9 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "text" and sys.stderr.isatty() and any(case.findings for case in decided):
         warn(["`muster rule ID` explains the id at the end of a finding"])
     if report.code == problems.NOTHING:
-        problems.say("there is nothing to check: no TrainJob, JobSet or runtime is among the documents")
+        problems.say(
+            "there is nothing to check: no TrainJob, JobSet, OptimizationJob or runtime is among the documents"
+        )
         return problems.CLEAN if args.allow_empty else problems.NOTHING
     return report.code
 

@@ -20,6 +20,7 @@ _INDENT = "  "
 _LONGEST_VALUE = 120
 _SHORTEST_PREFIX = 30
 _LABEL = 11
+_MAKERS = {"JobSet": "TrainJob", "TrainJob": "OptimizationJob"}
 _ENDINGS = {"right": "right", "open": "open", "mend": "to do"}
 
 
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         decided = show(setup, with_jobsets=args.jobset, full=args.full)
     if not decided:
-        problems.say("there is nothing to explain: no TrainJob or JobSet is among the documents")
+        problems.say("there is nothing to explain: no TrainJob, JobSet or OptimizationJob is among the documents")
         return problems.NOTHING
     return problems.FOUND if any(case.fails() for case in decided) else problems.CLEAN
 
@@ -56,14 +57,13 @@ def _explained(decided: Sequence[Case], setup: Setup) -> list[Explanation]:
 
 
 def sections(setup: Setup, *, with_jobsets: bool) -> Iterator[Case]:
-    """Yield the cases to explain: each job of the input, and after a TrainJob the JobSet that Trainer would make."""
+    """Yield the cases to explain: each job of the input, and after it what Trainer would make, up to the JobSet."""
     for source in setup.sources:
-        if cases.is_job(source):
-            case = setup.decide(source)
-            yield case
-            following = cases.follow(case, setup) if with_jobsets else None
-            if following is not None:
-                yield following
+        if cases.is_job(source) or cases.is_search(source):
+            case: Case | None = setup.decide(source)
+            while case is not None:
+                yield case
+                case = cases.follow(case, setup) if with_jobsets else None
 
 
 def section(explained: Explanation, before: Explanation | None, width: int, *, full: bool = False) -> Iterator[str]:
@@ -97,7 +97,7 @@ def section(explained: Explanation, before: Explanation | None, width: int, *, f
 def _title(explained: Explanation) -> str:
     name = f"{explained['object']} in namespace {explained['namespace']}"
     if explained["predicted"]:
-        return f"{name}: PREDICTED, what {explained['predicted']} would make of the TrainJob above"
+        return f"{name}: PREDICTED, what {explained['predicted']} would make of the {_MAKERS[explained['kind']]} above"
     item = f" item {explained['item']}" if explained["item"] else ""
     return f"{explained['file']}:doc {explained['document']}{item} {name}"
 

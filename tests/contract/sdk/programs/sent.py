@@ -120,6 +120,15 @@ def compared(client: TrainerClient, count: int) -> list[Any]:
     return different
 
 
+def built(client: TrainerClient) -> dict[str, Any]:
+    """Return what is sent of a BuiltinTrainer whose config is ours, as KEP-2839 writes it."""
+    config = muster.TRLConfig(method=muster.TRLSFTConfig(packing=True), model_name_or_path="m", num_nodes=2)
+    runtime = runtime_of(config, types.RuntimeKind.CLUSTER_TRAINING_RUNTIME)
+    kubeflow.train(client, types.BuiltinTrainer(config=config), runtime=runtime, options=[Name("built")])
+    sent = json.loads(client.backend.custom_api.api_client.last_response.data)["spec"]["trainer"]
+    return {"sent": sent, "wanted": config.to_trainjob("built", runtime="r")["spec"]["trainer"]}
+
+
 def told(client: TrainerClient) -> dict[str, Any]:
     """Return what is said about a job that is warned about, and about one that is refused."""
     trainer = muster.TRLTrainer(model="m")
@@ -140,5 +149,5 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 address = Configuration(host=f"http://127.0.0.1:{server.server_address[1]}")
 sdk = TrainerClient(KubernetesBackendConfig(namespace="team", client_configuration=address))
 count = int(sys.argv[1])
-print(json.dumps({"different": compared(sdk, count), "count": count, **told(sdk)}))
+print(json.dumps({"different": compared(sdk, count), "count": count, "built": built(sdk), **told(sdk)}))
 server.shutdown()
