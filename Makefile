@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 LESS := $(if $(QUICK),-m "not thorough" --hypothesis-profile=repeatable)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms upstream unit manifests contract packaging findings reference docs chart-values pins prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers house costs fuzz attack attack-known attack-reviews attack-sockets attack-gateway record mutants sbom fix clean
+.PHONY: help demo rl-demo sessions gpu test test-all test-fast venv tiers lint types layers rooms upstream unit manifests contract packaging findings reference docs chart-values pins images prepare binaries downloads promtool browser e2e cluster cluster-down bench bench-peers house costs fuzz attack attack-known attack-reviews attack-sockets attack-gateway record mutants sbom fix clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -128,6 +128,19 @@ reference: $(VENV)/.dev ## docs/reference, written from the parser of the comman
 docs: $(VENV)/.dev ## the documentation as a site, in build/site/index.html
 	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d build/doctrees . build/site
 	@echo "muster: open build/site/index.html"
+
+VERSION := $(shell sed -n "s/^appVersion: //p" manifests/chart/Chart.yaml)
+REGISTRY ?= ghcr.io
+IMAGES := webhook trl rl gateway engine
+images: ## the images that the chart names: make images REGISTRY=registry.example NAMES="webhook trl" PUSH=1
+	@builder=$$(command -v docker || command -v podman || command -v buildah) \
+		|| { echo "muster: docker, podman or buildah builds images; install one of them" >&2; exit 1; }; \
+	for name in $(or $(NAMES),$(IMAGES)); do \
+		image=$(REGISTRY)/muster-dev/$$name:$(VERSION); \
+		"$$builder" build -f images/$$name/Dockerfile -t $$image . || exit 1; \
+		if [ -n "$(PUSH)" ]; then "$$builder" push $$image || exit 1; fi; \
+		echo "muster: $$image"; \
+	done
 
 pins: $(VENV)/.dev ## after a change of a file of pins: its lock, with the hashes of the wheels
 	@PATH=$(BIN):$$PATH $(BIN)/python -m tools.pins
