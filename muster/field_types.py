@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal, Union, cast
 
-from muster.strategies.documents.findings import Finding, error, quoted
+from muster.strategies.documents.findings import Finding, beginning, error
 
 __all__ = ["EXAMPLE", "misfits"]
 
 EXAMPLE = "example"
 """In the metadata of a field: a value of it, for the message about one that does not fit."""
 
+_LONGEST = 120
 _RULE = "core/shape"
 _CALLED = {str: "a string", int: "an integer", float: "a number", bool: "True or False", type(None): "None"}
 _EXACT = (str, int, float, bool)
@@ -65,8 +66,8 @@ def _judged(value: object, hint: Any, place: str) -> Iterator[Finding]:
         inner = [list(_inside(value, each, place)) for each in options if _is_of(value, each)]
         yield from min(inner, key=len)
     else:
-        shown = f"a {type(value).__name__}" if isinstance(value, Mapping | Sequence | set) else quoted(value)
-        shown = quoted(value) if isinstance(value, str) else shown
+        shown = f"a {type(value).__name__}" if isinstance(value, Mapping | Sequence | set) else _shown(value)
+        shown = _shown(value) if isinstance(value, str) else shown
         yield error(place, value, f"{_wanted(options)}, and not {shown}{_cure(value, options)}", rule=_RULE)
 
 
@@ -103,8 +104,8 @@ def _inside(value: Any, hint: Any, place: str) -> Iterator[Finding]:
         yield from _members(value, cast("type", kind), f"{place}.")
     elif isinstance(kind, type) and issubclass(kind, Mapping) and len(inner) == 2:
         for key, each in value.items():
-            yield from _judged(key, inner[0], f"{place} key {quoted(key)}")
-            yield from _judged(each, inner[1], f"{place}[{quoted(key)}]")
+            yield from _judged(key, inner[0], f"{place} key {_shown(key)}")
+            yield from _judged(each, inner[1], f"{place}[{_shown(key)}]")
     elif isinstance(kind, type) and issubclass(kind, Sequence) and kind is not str and inner:
         for index, each in enumerate(value):
             yield from _judged(each, inner[0], f"{place}[{index}]")
@@ -133,6 +134,10 @@ def _words(hint: Any) -> Iterator[str]:
         yield f"a list of {_CALLED[plain[0]].partition(' ')[2]}s" if plain else "a list"
     else:
         yield _CALLED.get(kind, f"a {kind.__name__}")
+
+
+def _shown(value: object) -> str:
+    return beginning(repr(value), _LONGEST)
 
 
 def _name(cls: Any) -> str:
