@@ -78,6 +78,8 @@ def check_names(job: Job) -> Iterator[Finding]:
             configs, others = _split(launch.rest)
             for word, message in tune_settings.unknown(configs[0] if configs else "", others):
                 yield warning(_place(site, launch, word), word, message, rule=_CONFIG_RULE)
+            for word, message in tune_settings.unread(name, configs[0] if configs else "", others):
+                yield warning(_place(site, launch, word), word, message, rule="torchtune/override")
         if not is_run(launch) or not re.fullmatch(_MODULE, name) or len(name) > _LONGEST or name in recipes.RECIPES:
             continue
         meant = _NAMES.closest(name)
