@@ -319,9 +319,13 @@ def policy(config: Path | None) -> Policy:
     from muster.webhook import configs  # noqa: PLC0415  # pydantic takes as long to import as everything else together
 
     try:
-        return configs.load(config).policy(registry)
+        found = configs.load(config)
     except configs.ConfigError as error:
         raise CommandError(str(error)) from error
+    known = {each.strategy.framework for each in registry}
+    for name in sorted(set(found.frameworks) - known):
+        problems.say(f"{config}: frameworks.{name}: has no strategy; there are {', '.join(sorted(known))}")
+    return found.policy(registry)
 
 
 def of_text(name: str, text: str) -> Setup:

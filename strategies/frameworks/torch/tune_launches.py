@@ -146,8 +146,8 @@ def _recipe(launch: Launch) -> Iterator[_Fault]:
         yield recipe, recipe or None, message, "torchtune/no-recipe"
     elif recipe not in recipes.RECIPES and recipe.startswith(("/", ".")):
         message = (
-            "tune run makes a module's name of this path and finds none; write it from the working directory, "
-            "recipes/mine.py"
+            "tune run makes a module's name of this path and finds none; write it as the working directory sees it, "
+            f"such as {beginning(recipe.lstrip('./'), 60)}"
         )
         yield recipe, recipe, message, "torchtune/recipe-path"
     elif recipes.RECIPES.get(recipe) is False and launch.options:
