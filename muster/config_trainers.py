@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from muster import runtime_choice
+from muster import field_types, runtime_choice
+from muster.field_types import EXAMPLE
 from muster.runtime_choice import Document
 from muster.strategies.documents import decoding, model, names
 from muster.strategies.documents.findings import Finding, Severity
@@ -97,8 +98,8 @@ class FrameworkConfig(abc.ABC):
 
     num_nodes: int | None = None
     num_proc_per_node: int | None = None
-    resources_per_node: Mapping[str, int | str] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    resources_per_node: Mapping[str, int | str] | None = field(default=None, metadata={EXAMPLE: {"gpu": 4}})
+    env: Mapping[str, str] = field(default_factory=dict, metadata={EXAMPLE: {"NAME": "value"}})
     role: Literal["trainer", "sampler"] | None = None
     claim_profile: str | None = None
     resource_claims: Sequence[Document] | None = None
@@ -131,17 +132,36 @@ class FrameworkConfig(abc.ABC):
             Warnings and notes.
 
         Raises:
-            TrainerError: the webhook would refuse the job; it has all findings.
+            TrainerError: the webhook would refuse the job, or a field has another type than its annotation; it has all
+                findings.
+            RuntimeChoiceError: `runtime` is no document of a runtime.
             ValueError: a field has a value that has no spelling on a command line.
         """
         from muster import webhook_verdict  # noqa: PLC0415  # the decision costs ten times the rest of this package
 
+        self.check_types()
+        if runtime is not None:
+            runtime_choice.check_document(runtime)
         found = webhook_verdict.judge(self, runtime or self.stand_in(), policy)
         if runtime is None:
-            found = [each for each in found if each.rule not in self.runtime_rules]
+            found = [each for each in found if not self._depends_on_runtime(each)]
         if any(each.severity is Severity.ERROR for each in found):
             raise TrainerError(self, found)
         return found
+
+    def check_types(self) -> None:
+        """Raise a TrainerError that lists all fields, and what is in them, of another type than their annotations.
+
+        Raises:
+            TrainerError: there is one.
+        """
+        found = self.misfits()
+        if found:
+            raise TrainerError(self, found)
+
+    def misfits(self) -> list[Finding]:
+        """Return an error for each field, and for each value in one, that no job can be written from."""
+        return list(field_types.misfits(self))
 
     def stand_in(self) -> dict[str, Any]:
         """Return a runtime of the framework that sets nothing, to be judged with when the real one is not known."""
@@ -165,10 +185,13 @@ class FrameworkConfig(abc.ABC):
             namespace: of the job; without it that of whoever applies it.
 
         Raises:
-            RuntimeChoiceError: the runtime is of another framework.
+            RuntimeChoiceError: the runtime is of another framework, or is neither a name nor a document.
+            TrainerError: a field has another type than its annotation.
             ValueError: a field has a value that has no spelling on a command line.
         """
+        self.check_types()
         if not isinstance(runtime, str):
+            runtime_choice.check_document(runtime)
             name_of_runtime = decoding.read(runtime, model.Namespace).metadata.name
             runtime_choice.choose_runtime([runtime], self.framework, name_of_runtime)
         about = {"name": name, "namespace": namespace, "labels": self.labels(), "annotations": self.annotations()}
@@ -196,7 +219,12 @@ class FrameworkConfig(abc.ABC):
         return kubeflow.to_arguments(self, runtime, options)
 
     def to_trainer(self) -> dict[str, Any]:
-        """Return the member `spec.trainer` of the TrainJob."""
+        """Return the member `spec.trainer` of the TrainJob.
+
+        Raises:
+            TrainerError: a field has another type than its annotation.
+        """
+        self.check_types()
         trainer: dict[str, Any] = {"command": list(self.to_command()), "args": self.to_args()}
         if self.num_nodes is not None:
             trainer["numNodes"] = self.num_nodes
@@ -220,11 +248,15 @@ class FrameworkConfig(abc.ABC):
             found[names.RESOURCE_CLAIMS_ANNOTATION] = json.dumps([dict(each) for each in self.resource_claims])
         return found
 
+    def _depends_on_runtime(self, finding: Finding) -> bool:
+        """Whether a finding is about what the runtime decides, such as words of the launch that nobody here wrote."""
+        place = _index(finding.field, "spec.trainer.command")
+        return finding.rule in self.runtime_rules or (place is not None and place >= len(self.to_command()))
+
     def told(self, finding: Finding) -> str:
         """Return a finding in the words of whoever wrote the trainer: with the field that its argument comes from."""
-        head, _, rest = finding.field.partition("spec.trainer.args[")
-        number = rest.partition("]")[0] if not head else ""
-        place = self.origin(int(number)) if number.isdecimal() else ""
+        index = _index(finding.field, "spec.trainer.args")
+        place = "" if index is None else self.origin(index)
         return f"{place or finding.field}: {finding.message} ({finding.rule})"
 
 
@@ -318,6 +350,13 @@ def _loaded(point: importlib.metadata.EntryPoint) -> type[FrameworkConfig]:
     if not (isinstance(found, type) and issubclass(found, FrameworkConfig)):
         raise BackendError(f"entry point {point.name} = {point.value} of {origin} is not a subclass of FrameworkConfig")
     return found
+
+
+def _index(field_path: str, words: str) -> int | None:
+    """Return the place that a field path names in a list of words, None where it names another field."""
+    head, _, rest = field_path.partition(f"{words}[")
+    number = rest.partition("]")[0] if not head else ""
+    return int(number) if number.isdecimal() else None
 
 
 def _called(cls: type) -> str:

@@ -89,8 +89,10 @@ def to_arguments(trainer: FrameworkConfig, runtime: types.Runtime, options: Iter
     Raises:
         SDKMissingError: kubeflow's SDK is not installed.
         RuntimeChoiceError: the runtime is of another framework.
+        TrainerError: a field has another type than its annotation.
         ValueError: the SDK does not send one of the fields that are set.
     """
+    trainer.check_types()
     runtime_choice.choose_runtime([_document(runtime)], trainer.framework, runtime.name)
     return {
         "runtime": runtime,

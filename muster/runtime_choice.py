@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from muster.strategies.documents import decoding, model, names
+from muster.strategies.documents.findings import quoted
 
-__all__ = ["Document", "RuntimeChoiceError", "choose_runtime", "framework_of"]
+__all__ = ["Document", "RuntimeChoiceError", "check_document", "choose_runtime", "framework_of"]
 
 Document: TypeAlias = Mapping[str, Any]
 """A Kubernetes object."""
@@ -16,6 +17,19 @@ _SHOWN = 20
 
 class RuntimeChoiceError(LookupError):
     """No runtime fits, or several do; the message lists what there is and says what to do."""
+
+
+def check_document(runtime: object) -> None:
+    """Refuse what is not the document of a runtime, such as its name.
+
+    Raises:
+        RuntimeChoiceError: it is not.
+    """
+    if not isinstance(runtime, Mapping) or not decoding.read(runtime, model.Namespace).metadata.name:
+        raise RuntimeChoiceError(
+            f"runtime: {quoted(runtime)} must be the document of a runtime, a dictionary with metadata.name, as "
+            "yaml.safe_load makes one of `kubectl get clustertrainingruntime NAME -o yaml`"
+        )
 
 
 def framework_of(runtime: Document) -> str:

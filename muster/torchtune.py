@@ -8,11 +8,12 @@ from the runtime's name, by Trainer or by the webhook.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar
 
 from muster.config_trainers import FrameworkConfig, register_framework
+from muster.field_types import EXAMPLE
 from muster.strategies.trainer import recipes
 
 __all__ = ["LoraConfig", "TorchTuneConfig", "TorchTuneInstructDataset", "TorchTuneTrainer"]
@@ -89,7 +90,9 @@ class TorchTuneConfig(FrameworkConfig):
     loss: str | Enum | None = None
     peft_config: LoraConfig | None = None
     dataset_preprocess_config: TorchTuneInstructDataset | None = None
-    arguments: Mapping[str, str | int | float | bool] | None = None
+    arguments: Mapping[str, str | int | float | bool | None] | None = field(
+        default=None, metadata={EXAMPLE: {"optimizer.lr": 2e-5}}
+    )
 
     def to_args(self) -> list[str]:
         """Return `key=value` for each field that is set.

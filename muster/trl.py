@@ -15,6 +15,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from muster.config_trainers import FrameworkConfig, register_framework
+from muster.field_types import EXAMPLE
+from muster.strategies.documents import decoding
+from muster.strategies.documents.findings import Finding, error
 from muster.strategies.frameworks.trl import flags
 
 __all__ = [
@@ -48,7 +51,7 @@ class LoRA:
         r: rank.
         alpha: scale of the adapters.
         dropout: of the adapters' input.
-        target_modules: names of the layers that get adapters.
+        target_modules: names of the layers that get adapters, or `all-linear`.
         modules_to_save: names of the layers that are trained whole.
         rslora: rank-stabilised scale.
         dora: weights split into magnitude and direction.
@@ -59,7 +62,7 @@ class LoRA:
     r: int | None = _flag("lora_r")
     alpha: int | None = _flag("lora_alpha")
     dropout: float | None = _flag("lora_dropout")
-    target_modules: Sequence[str] | None = _flag("lora_target_modules")
+    target_modules: Sequence[str] | Literal["all-linear"] | None = _flag("lora_target_modules")
     modules_to_save: Sequence[str] | None = _flag("lora_modules_to_save")
     rslora: bool | None = _flag("use_rslora")
     dora: bool | None = _flag("use_dora")
@@ -82,8 +85,6 @@ class Quantization:
     @property
     def ALWAYS(self) -> Mapping[str, Value]:  # noqa: N802  # of each of these groups, here by `bits`
         """The flag of the number of bits."""
-        if self.bits not in (4, 8):
-            raise ValueError(f"quantization.bits: {self.bits!r} must be 4 or 8")
         return {f"load_in_{self.bits}bit": True}
 
 
@@ -291,7 +292,7 @@ class TRLConfig(FrameworkConfig):
     precision: Precision | None = None
     logging: Logging | None = None
     vllm: VLLMSampling | None = None
-    arguments: Mapping[str, Value] = field(default_factory=dict)
+    arguments: Mapping[str, Value] = field(default_factory=dict, metadata={EXAMPLE: {"packing": True}})
 
     def __post_init__(self) -> None:
         if self.model_name_or_path is None and self.model is None:
@@ -316,6 +317,15 @@ class TRLConfig(FrameworkConfig):
     @property
     def _script(self) -> str:
         return self.method if isinstance(self.method, str) else self.method.module
+
+    def misfits(self) -> list[Finding]:
+        """Return as every trainer, and an error for each name in `arguments` that begins with dashes."""
+        found = super().misfits()
+        for name in decoding.mapping(self.arguments):
+            if str(name).startswith("-"):
+                message = f"is a flag with its dashes; write the name alone, {name.lstrip('-')!r}"
+                found.append(error(f"arguments[{name!r}]", None, message, rule="core/shape"))
+        return found
 
     def _words(self) -> Iterator[tuple[str, list[str]]]:
         flags.script(self._script)
@@ -380,8 +390,6 @@ def _spelt(method: str, place: str, name: str, value: Value) -> list[str]:
 
 
 def _word(place: str, value: object) -> str:
-    if not isinstance(value, str | int | float):
-        raise ValueError(f"{place}: {value!r} is not a string, a number or a boolean")  # noqa: TRY004  # as for every field
     word = str(value)
     if "\0" in word:
         raise ValueError(f"{place}: {value!r} has a null character, which no command line can hold")

@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from muster.sessions.cli import devices, durations, looking, pods, restoring, sizing, timeline, urls
 from muster.sessions.cli.texts import clean, moment
@@ -58,9 +58,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
+class _Parser(argparse.ArgumentParser):
+    """Reports an error in one line, as the other commands do."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and how to see more, and end."""
+        self.exit(2, f"muster: {message}; see `{self.prog} --help`\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser; after parsing, `run` takes the arguments and returns the exit code."""
-    top = argparse.ArgumentParser(prog="muster sessions", description=__doc__.partition(": ")[2], allow_abbrev=False)
+    top = _Parser(prog="muster sessions", description=__doc__.partition(": ")[2], allow_abbrev=False)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     serve = commands.add_parser("serve", help="run a Gateway that speaks the Tinker API", allow_abbrev=False)
     serve.add_argument("--base", type=Path, required=True, metavar="FOLDER", help="folder of the base model")

@@ -42,15 +42,13 @@ _OF_RUNTIME = "spec.template."
 
 
 def check_roles(job: Job, nodes: Nodes) -> list[Finding]:
-    """Check the roles of a JobSet, or of the JobSet that a TrainJob will become; nothing where no role is configured.
+    """Check the roles of a JobSet, or of the JobSet that a TrainJob will become; only words where none is configured.
 
     Args:
         job: the job as it will be stored.
         nodes: returns the cluster's nodes of a role.
     """
     found: list[Finding] = []
-    if not job.roles:
-        return found
     profiles = {each.template.path: job.supply.profiles.get(each.profile or "") for each in requests.list_requests(job)}
     for template in list_templates(job):
         profile = profiles.get(template.path)
@@ -67,7 +65,9 @@ def _template(job: Job, template: Template, memory: str | None, nodes: Nodes) ->
         return
     if assigned.word not in KNOWN:
         message = f"is not a role; use {' or '.join(KNOWN)}, or remove the label"
-        yield error(assigned.field, assigned.word, message, rule="roles/label")
+        report = error if job.roles else warning  # without placements the job runs, and its pods have no role
+        yield report(assigned.field, assigned.word, message, rule="roles/label")
+    if assigned.word not in KNOWN or not job.roles:
         return
     for other in assignments.within(template):
         if other.word != assigned.word:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from muster.strategies.documents import model, paths
+from muster.strategies.documents import meanings, model, paths
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
 
@@ -34,6 +34,7 @@ _WORDS = {
     "array": "a list",
 }
 _EMPTY: Mapping[str, Any] = {"str": "", "int": 0, "bool": False, "object": {}, "array": []}
+_KINDS = {"str": str, "int": int, "bool": bool, "array": list}
 _TYPES = {str: "str", int: "int", float: "float", bool: "bool", dict: "object", list: "array"}
 _RUNTIMES = frozenset({"TrainingRuntime", "ClusterTrainingRuntime", "RuntimeSnapshot"})
 
@@ -129,8 +130,8 @@ def _misfit(document: Mapping[str, Any], path: Path, expected: str) -> Finding:
     if isinstance(value, dict | list):
         kind = "an object" if isinstance(value, dict) else "a list"
         return error(field, None, f"is {kind}, and must be {wanted}", rule="core/shape")
-    quote = "; quote it" if expected == "str" else ""
-    return error(field, value, f"must be {wanted}{quote}", rule="core/shape")
+    cure = meanings.cure(value, _KINDS.get(expected, object), path[-1] if path else "")
+    return error(field, value, f"must be {wanted}{cure}", rule="core/shape")
 
 
 def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:

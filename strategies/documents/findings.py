@@ -163,8 +163,18 @@ def _short_entries(value: list[Any] | tuple[Any, ...], levels: int) -> list[Any]
 
 
 def quoted(value: Any) -> str:
-    """Return a value as a message quotes it: as Python writes it, and cut; an odd character may be ten there."""
-    return beginning(repr(value), _SHOWN)
+    """Return a value as a message quotes it: a text as Python writes it, true and null as YAML does, and cut."""
+    return beginning(_written(value, _LEVELS), _SHOWN)
+
+
+def _written(value: Any, levels: int) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, dict) and levels:
+        return f"{{{', '.join(f'{key!r}: {_written(each, levels - 1)}' for key, each in value.items())}}}"
+    if isinstance(value, list) and levels:
+        return f"[{', '.join(_written(each, levels - 1) for each in value)}]"
+    return repr(value)
 
 
 def beginning(text: str, longest: int) -> str:

@@ -111,13 +111,46 @@ def test_errors_count_whatever_the_mode_makes_of_them(muster):
     assert check(muster, jobs.namespace("default", "off"), WRONG).code == 0
 
 
-def test_members_of_the_wrong_type_are_findings_with_their_path(muster):
-    broken = jobs.trainjob(command="trl sft", numNodes="2")
+def test_members_of_the_wrong_type_are_findings_that_say_how_to_write_them(muster):
+    broken = jobs.trainjob(command="trl sft", args=["--bf16", True, "--seed", 16], numNodes="2")
     result = check(muster, broken)
     assert result.code == 1
-    assert "error: TrainJob/sft spec.trainer.command: 'trl sft': must be a list (core/shape)" in result.out
-    assert "error: TrainJob/sft spec.trainer.numNodes: '2': must be an integer (core/shape)" in result.out
-    assert len(result.out.splitlines()) == 2
+    for told in (
+        "spec.trainer.command: 'trl sft': must be a list; write [trl, sft] (core/shape)",
+        'spec.trainer.args[1]: true: must be a string; quote it: "true" (core/shape)',
+        'spec.trainer.args[3]: 16: must be a string; quote it: "16" (core/shape)',
+        "spec.trainer.numNodes: '2': must be an integer; write 2 without quotes (core/shape)",
+    ):
+        assert f"error: TrainJob/sft {told}" in result.out
+
+
+def test_what_else_is_wrong_is_told_beside_members_of_the_wrong_type_that_have_an_evident_meaning(muster):
+    broken = jobs.trainjob(command="trl sft", args=["--modle_name_or_path", "m", "--seed", 16], numNodes="2")
+    result = check(muster, broken)
+    assert "--model_name_or_path is missing" in result.out
+    assert "'--modle_name_or_path': is not a flag of trl sft" in result.out
+
+
+def test_nothing_is_said_of_the_rest_where_a_member_of_the_wrong_type_may_mean_anything(muster):
+    broken = jobs.trainjob(command="trl sft | tee log", args=["--modle_name_or_path", "m"])
+    assert "(core/shape)" in (said := check(muster, broken).out)
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("spec", [{"numNodes": 2}, {"runtimeRef": {"name": "trl-distributed", "trainer": {}}}])
+def test_a_member_at_another_level_hides_and_makes_no_other_error(muster, spec):
+    job = jobs.trainjob(command=["trl", "sft"], args=["--model_name_or_path", "m", "--seed", "x"])
+    trainer = job["spec"].pop("trainer")
+    if "numNodes" in spec:
+        job["spec"] |= {"trainer": trainer} | spec
+        where = "numNodes is a field of trainer"
+    else:
+        job["spec"]["runtimeRef"]["trainer"] = trainer
+        where = "trainer is a field of spec, and not of runtimeRef: write it there"
+    result = check(muster, job)
+    assert where in result.out
+    assert "has the value 'x', which is not a whole number" in result.out
+    assert "--model_name_or_path is missing" not in result.out
 
 
 @pytest.mark.parametrize("member", ["metadata", "spec"])

@@ -209,3 +209,20 @@ def test_the_demo_needs_no_file_and_shows_the_change_and_its_reason(muster):
     assert "trl/launch" in result.out
     assert "MASTER_ADDR" in result.out
     assert "did you mean --learning_rate?" in result.out
+
+
+def test_a_runtime_is_told_to_be_from_its_file(muster):
+    out = explain(muster, jobs.two_nodes()).out
+    assert "(from file manifests/runtimes/trl-distributed.yaml" in " ".join(out.split())
+    assert "live" not in out
+
+
+def test_a_launch_is_broken_between_its_words_alone(muster):
+    job = jobs.trainjob(command=["trl", "sft"], args=[f"--per_device_train_batch_size={each}" for each in range(9)])
+    lines = explain(muster, job, options=["--no-jobset"]).out.splitlines()
+    assert sum("--per_device_train_batch_size=" in word for line in lines[:12] for word in line.split()) >= 9
+    assert not any(line.endswith(("_", "=")) for line in lines[:9])
+
+
+def test_a_word_that_is_longer_than_a_line_is_broken():
+    assert terminal.fill("one/two/three or", 8) == ["one/two/", "three or"]

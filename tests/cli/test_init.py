@@ -189,3 +189,19 @@ def test_what_is_asked_for_wrongly_is_told_in_one_line(muster, options, said):
     assert (result.code, result.out) == (2, "")
     assert said in result.err
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("claim", ["data.team", "0data", "a" * 63 + ".b"])
+def test_a_claim_may_have_every_name_that_kubernetes_gives_one(muster, claim):
+    assert f"claimName: {claim}" in muster("init", "trl-sft", "--volume", claim).out
+
+
+@pytest.mark.parametrize("claim", ["Data", "a..b", "-a", "a" * 254])
+def test_what_no_claim_is_called_is_refused(muster, claim):
+    assert "is not a valid name of a claim" in muster("init", "trl-sft", f"--volume={claim}").err
+
+
+def test_a_torchtune_job_on_several_nodes_has_one_error_and_no_model_that_nobody_named(muster):
+    err = muster("init", "torchtune", "--nodes", "2").err
+    assert err.count(": error: ") == 1
+    assert "llama3_3" not in err

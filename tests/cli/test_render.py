@@ -189,3 +189,10 @@ def test_fields_that_muster_has_never_heard_of_survive(muster):
     (document,) = documents(muster("render", "-f", "-", stdin=jobs.stream(job)))
     assert document["spec"]["future"] == job["spec"]["future"]
     assert yaml.safe_load(kubeyaml.dump(document)) == document
+
+
+def test_a_framework_of_the_configuration_without_a_strategy_is_told(muster, tmp_path):
+    config = tmp_path / "muster.yaml"
+    config.write_text("frameworks: {trll: {mode: off}}\n")
+    result = muster("render", "-f", "-", "--config", str(config), stdin=jobs.stream(jobs.two_nodes()))
+    assert "frameworks.trll: has no strategy; there are default, torch" in result.err

@@ -53,14 +53,22 @@ def test_the_definitions_are_those_of_the_pinned_modules():
         (("spec", "trainer", "resources"), "; did you mean resourcesPerNode?"),
         (("spec", "numNodes"), "; numNodes is a field of trainer"),
         (("metadata", "lables"), "; did you mean labels?"),
+        (("metadata", "muster.dev/role"), "; write it below annotations or labels"),
+        (("spec", "trainer", "resourcesPerNode", "nvidia.com/gpu"), "; write it below limits or requests"),
+        (("spec", "runtimeRef", "trainer"), "; trainer is a field of spec, and not of runtimeRef: write it there"),
         (("sepc",), "; did you mean spec?"),
         (("spec", "trainer", "gpus"), None),
     ],
 )
 def test_an_unknown_field_is_an_error_that_names_what_may_have_been_meant(path, hint):
     field, message, rule = only(changed(jobs.two_nodes(), *path, to={"x": 1}))
-    assert (field, rule) == (".".join(path), "core/unknown-field")
+    assert (field.replace("[", ".").rstrip("]"), rule) == (".".join(path), "core/unknown-field")
     assert message == f"is not a known field{hint}" if hint else "known are args, command, env, image" in message
+
+
+def test_a_field_of_pods_is_told_where_the_pods_of_a_trainjob_are_changed():
+    _, message, _ = only(changed(jobs.two_nodes(), "spec", "trainer", "volumes", to=[]))
+    assert "it is a field of pods or containers, which spec.runtimePatches changes" in message
 
 
 @pytest.mark.parametrize("document", [jobs.jobset(), jobs.runtime()], ids=lambda document: document["kind"])

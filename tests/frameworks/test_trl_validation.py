@@ -104,6 +104,12 @@ def test_only_the_first_unknown_flags_are_compared_with_the_known_ones():
     assert ["did you mean" in hint for hint in hints] == [True] * 6 + [False]
 
 
+def test_values_that_yaml_split_off_at_a_comma_are_told_how_to_be_written():
+    message = message_of(job("--lora_target_modules=q_proj v_proj k_proj"), "trl/arguments")
+    assert "is none of the values of --lora_target_modules, which takes one behind its =" in message
+    assert "does not belong to a flag" in message_of(job("--seed=3 v_proj"), "trl/arguments")
+
+
 def test_arguments_written_as_one_string_are_explained():
     document = trainjob({"command": ["trl", "sft"], "args": [" ".join(NEEDED)]})
     errors = [each for each in found("trl", document, ONE) if each.rule == "trl/arguments"]

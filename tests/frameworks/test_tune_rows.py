@@ -51,6 +51,7 @@ SILENT = {
     "a pack with a length": (["dataset.packed=True", "tokenizer.max_seq_len=2048"], {}),
     "a pack of a dataset of one's own": (["dataset=mine.data", "dataset.packed=True"], {}),
     "a pack with a file": (["dataset.packed=True"], {"config": OWN}),
+    "whole numbers": (["epochs=2", "batch_size=4", "max_steps_per_epoch=null", "seed=None"], {}),
     "another recipe": (["dtype=fp16"], {"recipe": "generate"}),
 }
 
@@ -58,3 +59,18 @@ SILENT = {
 @pytest.mark.parametrize(("items", "more"), SILENT.values(), ids=SILENT)
 def test_an_item_that_the_recipe_takes_is_not_spoken_of(items, more):
     assert words(*items, **more) == []
+
+
+def unread(*items, recipe=FULL, config=SMALL):
+    return dict(tune_settings.unread(recipe, config, items))
+
+
+def test_an_item_that_no_recipe_reads_is_told_with_the_one_that_was_meant():
+    assert "did you mean batch_size?" in unread("batch_siz=4")["batch_siz=4"]
+    assert "write it below its part, such as optimizer.lr" in unread("lr=2e-5")["lr=2e-5"]
+    assert list(unread("batch_siz=4", "lr=2e-5", config=OWN)) == ["batch_siz=4"]
+
+
+def test_of_items_that_a_recipe_or_its_parts_may_read_nothing_is_said():
+    assert not unread("batch_size=4", "optimizer.foreach=True", "model=torchtune.models.x.y", "~seed", "epochs")
+    assert not unread("batch_siz=4", recipe="recipes.mine")

@@ -83,7 +83,7 @@ def test_without_a_role_nothing_is_placed():
     assert places.placed(jobset) == jobset
 
 
-@pytest.mark.parametrize("role", ["sampler", "critic"])
+@pytest.mark.parametrize("role", ["sampler", "trainer"])
 def test_without_roles_in_the_configuration_nothing_is_placed_and_nothing_is_said(role):
     jobset = places.make_sampler(role)
     assert places.placed(jobset, policy=admissions.POLICY) == jobset
@@ -96,6 +96,12 @@ def test_a_word_that_is_no_role_is_an_error():
     field = "spec.replicatedJobs[server].template.metadata.labels[muster.dev/role]"
     assert places.said(jobset) == [("error", field, "roles/label")]
     assert "'critic': is not a role; use trainer or sampler" in places.messages(jobset)[0]
+
+
+def test_a_word_that_is_no_role_is_a_warning_where_the_configuration_places_none():
+    jobset = places.make_sampler("critic")
+    found = places.said(jobset, policy=admissions.POLICY)
+    assert [(severity, rule) for severity, _, rule in found] == [("warning", "roles/label")]
 
 
 def test_a_word_that_speaks_for_several_replicated_jobs_is_refused_once():

@@ -118,7 +118,7 @@ def test_each_field_of_a_group_is_a_flag_of_some_method_and_has_its_choices(grou
 
 
 def test_each_own_field_of_trl_is_a_flag_of_every_method():
-    own = [each.metadata["flag"] for each in dataclasses.fields(muster.TRLTrainer) if each.metadata]
+    own = [each.metadata["flag"] for each in dataclasses.fields(muster.TRLTrainer) if "flag" in each.metadata]
     assert "max_steps" in own
     for flag in own:
         assert all(flags.spec(method, f"--{flag}") for method in flags.methods())
@@ -144,9 +144,7 @@ def test_further_arguments_are_spelt_as_trl_reads_them(given, words):
         ({"arguments": {"lora-r": 1}, "lora": muster.LoRA(r=1)}, r"arguments\['lora-r'\]: --lora_r is set by lora.r"),
         ({"arguments": {"report_to": []}}, "an empty list has no spelling"),
         ({"arguments": {"report_to": ["--x"]}}, "'--x' would be read as a flag"),
-        ({"arguments": {"seed": object()}}, "is not a string, a number or a boolean"),
         ({"run_name": "a\0b"}, "null character"),
-        ({"quantization": muster.Quantization(bits=5)}, "quantization.bits: 5 must be 4 or 8"),
         ({"method": "ppo"}, "trl has no training method 'ppo'; its methods are distillation, dpo"),
     ],
 )
@@ -399,3 +397,7 @@ def test_the_page_about_trainers_shows_code_that_runs(heading):
         assert namespace["document"]["kind"] == "TrainJob"
     else:
         assert namespace["AxolotlTrainer"](config="a.yml").to_args()[0] == "a.yml"
+
+
+def test_without_a_runtime_nothing_is_said_of_a_model_that_the_runtime_chooses():
+    assert muster.TorchTuneTrainer(batch_size=4).validate() == []

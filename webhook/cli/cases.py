@@ -81,6 +81,7 @@ class Case(Struct, frozen=True):
         own: what is wrong before any webhook is asked: what the API server refuses, what the files do not tell.
         settled: rules and fields of warnings and notes that the other documents of the input answer.
         notes: what a prediction leaves out; empty for an object from a file.
+        corrected: what is found of the object as it was evidently meant, where its members have a wrong type or place.
         predicted: whether the object is a prediction of what Trainer makes, and not from a file.
         selection: the rules whose findings are shown; whether the cluster refuses the object does not depend on it.
         ending: how the explanation of it ends, `kind` and `text`; empty where nobody has asked.
@@ -92,6 +93,7 @@ class Case(Struct, frozen=True):
     validated: Decision
     own: tuple[Finding, ...] = ()
     settled: frozenset[tuple[str, str]] = frozenset()
+    corrected: tuple[Finding, ...] | None = None
     notes: tuple[str, ...] = ()
     predicted: bool = False
     selection: Selection = Selection()
@@ -129,9 +131,13 @@ class Case(Struct, frozen=True):
         decided = self._decided
         if not self.own:
             return decided
+        if self.corrected is not None:
+            said = {self._place(each) for each in self.corrected}
+            own = (each for each in self.own if each.rule == "core/shape" or self._place(each) not in said)
+            return [*own, *self.corrected]
         misfits = {self._place(each) for each in self.own if each.rule == "core/shape"}
         if misfits:  # no other rule judges a member of the wrong type
-            decided = [each for each in decided if each.rule == "core/shape" or self._place(each) not in misfits]
+            decided = [each for each in decided if self._place(each) not in misfits]
         said = {self._place(each) for each in findings.errors(decided)}
         return [*(each for each in self.own if self._place(each) not in said), *decided]
 
@@ -238,7 +244,11 @@ class Setup(Struct, frozen=True, dict=True):
         told = related.look(source, (mutated, validated), cluster, self.inputs, decide)
         found = (*file_findings.check(source, mutated, cluster, self.inputs), *told.findings)
         first, second = answers.without_tokens(mutated), answers.without_tokens(validated)
-        return Case(source, first, second, tuple(map(answers.quotable, found)), told.settled)
+        kind = schemas.known_as(source.document, readers.trainer_of(cluster))
+        meant = schemas.corrected(source.document, kind) if kind is not None else None
+        again = None if meant is None else (each for each in decide(meant) if each.severity is not Severity.NOTE)
+        corrected = None if again is None else tuple(map(answers.quotable, findings.once(again)))
+        return Case(source, first, second, tuple(map(answers.quotable, found)), told.settled, corrected)
 
     def _searched(self, source: Source, cluster: readers.ClusterReader) -> Case:
         """Decide about an OptimizationJob as follows from the cases of its trials."""
@@ -340,9 +350,13 @@ def policy(config: Path | None) -> Policy:
     from muster.webhook import configs  # noqa: PLC0415  # pydantic takes as long to import as everything else together
 
     try:
-        return configs.load(config).policy(registry)
+        found = configs.load(config)
     except configs.ConfigError as error:
         raise CommandError(str(error)) from error
+    known = {each.strategy.framework for each in registry}
+    for name in sorted(set(found.frameworks) - known):
+        problems.say(f"{config}: frameworks.{name}: has no strategy; there are {', '.join(sorted(known))}")
+    return found.policy(registry)
 
 
 def of_text(name: str, text: str) -> Setup:

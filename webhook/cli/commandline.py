@@ -185,6 +185,15 @@ def trainer(text: str) -> Version:
     return VERSIONS[minor]
 
 
+def _claim(text: str) -> str:
+    """Return the name of a PersistentVolumeClaim, a DNS subdomain (Kubernetes docs, Persistent Volumes)."""
+    label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    if len(text) > 253 or not re.fullmatch(rf"{label}(\.{label})*", text):
+        form = "use lower-case letters, digits, dashes and dots, at most 253, and a letter or a digit around each dot"
+        raise argparse.ArgumentTypeError(f"{text[:100]!r} is not a valid name of a claim; {form}")
+    return text
+
+
 def _label(text: str) -> str:
     """Return a name that an object of Kubernetes may have in every case."""
     if len(text) > 63 or not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text):
@@ -220,6 +229,7 @@ _TYPES: Mapping[str, Callable[[str], object]] = {
     "path": Path,
     "int": int,
     "label": _label,
+    "claim": _claim,
     "count": _count,
     "replicas": _replicas,
     "seconds": _seconds,

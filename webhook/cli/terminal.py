@@ -12,12 +12,23 @@ from typing import NamedTuple
 
 from muster.webhook.cli import problems
 
-__all__ = ["MIN_WIDTH", "Difference", "diff_lines", "is_coloured", "layout", "show_diffs", "terminal_width", "wrap"]
+__all__ = [
+    "MIN_WIDTH",
+    "Difference",
+    "diff_lines",
+    "fill",
+    "is_coloured",
+    "layout",
+    "show_diffs",
+    "terminal_width",
+    "wrap",
+]
 
 MIN_WIDTH = 80
 _FALLBACK = (120, 24)  # for a pipe, which has no width
 _GAP = "  "
 _MIN_COLUMN = 8
+_BLANKS = re.compile(r"(?<= )(?! )")
 _JOINTS = re.compile(r"(?<= )(?! )|(?<=[./,:_=\]])(?=\w)|(?<=\w-)(?=\w)|(?<=\w)(?=\[)")
 
 
@@ -43,8 +54,20 @@ def layout(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int) ->
 
 def wrap(text: str, width: int) -> list[str]:
     """Break a text into lines of at most `width` characters; an empty text is one empty line."""
+    return _lines(_pieces(text, width), width)
+
+
+def fill(text: str, width: int) -> list[str]:
+    """Break a text between words alone, so that each can be copied; a word that is longer than a line is broken."""
+    words = _BLANKS.split(text)
+    return _lines(
+        (piece for word in words for piece in ([word] if len(word) <= width else _pieces(word, width))), width
+    )
+
+
+def _lines(pieces: Iterable[str], width: int) -> list[str]:
     lines = [""]
-    for piece in _pieces(text, width):
+    for piece in pieces:
         if len(lines[-1]) + len(piece.rstrip()) > width:
             lines[-1] = lines[-1].rstrip()
             lines.append("")

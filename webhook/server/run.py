@@ -29,20 +29,20 @@ def serve(config_path: Path | None, *, self_signed: bool = False) -> int:
     """
     logs.configure()
     try:
-        config = configs.load(config_path)
+        config = written = configs.load(config_path)
         if self_signed:
             config = config.model_copy(update={"tls": config.tls.model_copy(update={"self_signed": True})})
         # uvloop is not used: with aiohttp's client, a connection that fails can close the descriptor of another one, or
         # abort the process (MagicStack/uvloop#653, seen with 0.23; tested in e2e/suites/outage/test_watches.py).
-        asyncio.run(_serve(config, config_path))
+        asyncio.run(_serve(config, config_path, written))
     except (CertificateError, NoClusterError, PluginImportError, ValueError, TypeError, OSError) as error:
         sys.stderr.write(f"muster: {error}\n")
         return 2
     return 0
 
 
-async def _serve(config: configs.Config, path: Path | None) -> None:
-    service = Service(config, path)
+async def _serve(config: configs.Config, path: Path | None, written: configs.Config) -> None:
+    service = Service(config, path, written)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):

@@ -43,14 +43,16 @@ class Service:
     Args:
         config: the configuration that was read at start.
         path: the configuration file, which is followed for changes; None when there is none.
+        written: what the file says, where an option of the command says otherwise.
 
     Attributes:
         port: the TCP port of the listener, 0 before `start`.
         metrics: the metrics of this service.
     """
 
-    def __init__(self, config: configs.Config, path: Path | None = None) -> None:
+    def __init__(self, config: configs.Config, path: Path | None = None, written: configs.Config | None = None) -> None:
         self._config = config
+        self._written = written or config
         self._path = path
         self._stack = AsyncExitStack()
         self._health: Health | None = None
@@ -70,7 +72,7 @@ class Service:
 
     async def _start(self, stack: AsyncExitStack) -> None:
         config = self._config
-        reloader = Reloader(self._path, config, builtin.load(), self.metrics)
+        reloader = Reloader(self._path, self._written, builtin.load(), self.metrics)
         recorder = recorders.open_recorder(config.audit, self.metrics)
         stack.push_async_callback(asyncio.to_thread, recorder.close)
         cluster = await clusters.open_cluster(config.cluster)

@@ -1,4 +1,4 @@
-"""The trl strategy with a sampler: what a training and the vLLM server beside it need of each other.
+"""The trl strategy: TRL trains on all nodes and devices of the job, also with a vLLM server beside it that samples.
 
 A job without a sampler is what `TRLStrategy` makes of it.
 """

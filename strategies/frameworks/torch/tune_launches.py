@@ -78,6 +78,8 @@ def check_names(job: Job) -> Iterator[Finding]:
             configs, others = _split(launch.rest)
             for word, message in tune_settings.unknown(configs[0] if configs else "", others):
                 yield warning(_place(site, launch, word), word, message, rule=_CONFIG_RULE)
+            for word, message in tune_settings.unread(name, configs[0] if configs else "", others):
+                yield warning(_place(site, launch, word), word, message, rule="torchtune/override")
         if not is_run(launch) or not re.fullmatch(_MODULE, name) or len(name) > _LONGEST or name in recipes.RECIPES:
             continue
         meant = _NAMES.closest(name)
@@ -144,8 +146,8 @@ def _recipe(launch: Launch) -> Iterator[_Fault]:
         yield recipe, recipe or None, message, "torchtune/no-recipe"
     elif recipe not in recipes.RECIPES and recipe.startswith(("/", ".")):
         message = (
-            "tune run makes a module's name of this path and finds none; write it from the working directory, "
-            "recipes/mine.py"
+            "tune run makes a module's name of this path and finds none; write it as the working directory sees it, "
+            f"such as {beginning(recipe.lstrip('./'), 60)}"
         )
         yield recipe, recipe, message, "torchtune/recipe-path"
     elif recipes.RECIPES.get(recipe) is False and launch.options:

@@ -15,7 +15,7 @@ from muster.strategies.launches.guesses import Guesses
 from muster.strategies.rules import UNKNOWN, Value, judge, load
 from muster.strategies.trainer import recipes
 
-__all__ = ["TuneSettings", "faults", "unknown"]
+__all__ = ["TuneSettings", "faults", "unknown", "unread"]
 
 Fault = tuple[str, str, str]
 """The word, what is wrong with it, and the rule."""
@@ -130,3 +130,26 @@ def unknown(config: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
         if found and found[2] not in _builders().get(found[1], ()):
             message = f"{beginning(found[1], 40)}.{beginning(found[2], 40)} is not in torchtune.models of {version}"
             yield f"{key}={value}", f"{message}, and the recipe ends with an error; correct it"
+
+
+def unread(recipe: str, config: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the items that no recipe of torchtune reads; their names are those at the top of a config.
+
+    A file of the user's own may read any item from another one, so that of it only a slip is told.
+
+    Args:
+        recipe: name of the recipe.
+        config: a name or a file.
+        words: all words behind the recipe but the config.
+    """
+    version = upstream.shipped("torchtune")
+    names = cast("Mapping[str, Sequence[str]]", upstream.data("torchtune", "items"))["names"]
+    for word in words if recipe in recipes.RECIPES else ():
+        key, equals, _ = word.partition("=")
+        top = key.partition(".")[0]
+        if not equals or top in names or not re.fullmatch(r"[A-Za-z_]\w*", top) or len(top) > _LONGEST:
+            continue
+        near = Guesses(names, 0.8).closest(top)
+        if near or config in _configs():
+            cure = f"did you mean {near}?" if near else "write it below its part, such as optimizer.lr, or remove it"
+            yield word, f"is an item that no recipe of torchtune {version} reads, so it has no effect; {cure}"

@@ -136,6 +136,8 @@ def add_endpoint(job: Job, changes: Changes, site: sites.Site) -> None:
     args = len(site.args) if tuple(words[len(words) - len(site.args) :]) == site.args else len(words) - len(launch.head)
     command = len(words) - args
     reason = "without the coordinator's endpoint, tune run trains on each node alone"
+    if not several:
+        reason = "without an option of torchrun, tune run starts one process"
     if not topology.is_distributed:
         reason = "without an option of torchrun, tune run starts no process group, and this recipe ends with an error"
     site.write(changes, words[:command], words[command:], rule="torchtune/rendezvous", reason=reason)

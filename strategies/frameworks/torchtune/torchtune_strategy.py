@@ -69,7 +69,8 @@ class TorchTuneStrategy(TorchFamily):
             yield from said or self._written(job)
         else:
             yield from tune_launches.check(job, recipes.IMMUTABLE if completed else frozenset(), rewrites.own(job))
-        yield from tune_launches.check_names(job)
+        own = _recipe(job).config if completed else ""  # of it `_model_findings` speaks
+        yield from (each for each in tune_launches.check_names(job) if not own or each.value != own)
         if _is_bare(job) or completed:
             yield from _model_findings(job)
             yield from _immutable_findings(job)
@@ -150,7 +151,7 @@ def _model_findings(job: Job) -> Iterator[Finding]:
     if topology.nodes > 1 and model != recipes.LLAMA3_3_70B:
         message = f"must be 1: torchtune trains {model} on one node only"
         yield error("spec.trainer.numNodes", topology.nodes, message, rule=rule)
-    if topology.nodes > 1 and (recipes.uses_lora(args) or recipes.uses_qlora(args)):
+    elif topology.nodes > 1 and (recipes.uses_lora(args) or recipes.uses_qlora(args)):
         message = "must be 1: torchtune has no LoRA recipe for several nodes and would train the full model instead"
         yield error("spec.trainer.numNodes", topology.nodes, message, rule=rule)
     recipe = _recipe(job)

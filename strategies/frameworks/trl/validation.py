@@ -127,11 +127,25 @@ def _unreadable(found: Invocation, parsed: flags.ParsedArgs, where: TrainingSett
     for fault in parsed.faults:
         message = f"{found.called} would not start: this argument {fault.reason}"
         yield error(where.token(fault.index), fault.token, message, rule="trl/arguments")
+    flag, last = "", -1
     for index, token in parsed.positionals:
         message = f"does not belong to a flag, and {found.called} takes no other arguments; remove it"
-        if token.startswith("-") and " " in token:
+        flag, last = flag if index == last + 1 else _split_off(found, index), index
+        if flag:
+            message = (
+                f"is none of the values of {flag}, which takes one behind its =; write {flag} and each value as list "
+                "entries of their own, and mind that YAML splits an entry at a comma between [ and ]"
+            )
+        elif token.startswith("-") and " " in token:
             message = "reaches the program as one word; write each flag and each value as a list entry of its own"
         yield error(where.token(index), token, message, rule="trl/arguments")
+
+
+def _split_off(found: Invocation, index: int) -> str:
+    """Return the flag of several values, written with =, right behind which a word stands; "" for any other word."""
+    name, equals, _ = found.args[index - 1].partition("=") if index else ("", "", "")
+    spec = flags.spec(found.method, name) if equals else None
+    return name if spec is not None and spec.nargs == "+" else ""
 
 
 def _misplaced(found: Invocation, parsed: flags.ParsedArgs, where: TrainingSettings) -> Iterator[Finding]:

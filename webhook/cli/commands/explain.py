@@ -78,7 +78,7 @@ def section(explained: Explanation, before: Explanation | None, width: int, *, f
     yield from _hanging(_title(explained), width, "")
     known = set(_facts(before)) if before is not None and explained["predicted"] else set()
     for label, text in _facts(explained):
-        lines = terminal.wrap(problems.one_line(text), width - len(_INDENT) - _LABEL)
+        lines = terminal.fill(problems.one_line(text), width - len(_INDENT) - _LABEL)
         for number, line in enumerate(lines if (label, text) not in known else ()):
             yield f"{_INDENT}{(label if number == 0 else '').ljust(_LABEL)}{line}".rstrip()
     changes = [change for change in explained["changes"] if full or change["rule"] not in BOOKKEEPING]
@@ -128,8 +128,9 @@ def _runtime(runtime: Explanation | None) -> str:
         return "none"
     if runtime["source"] in ("label", "launch"):
         return f"none; the {runtime['source']} of the JobSet names the framework"
-    where = f", in {runtime['file']}" if runtime["file"] else ""
-    return f"{runtime['kind']}/{runtime['name']} ({runtime['source']}{where})"
+    frozen = "frozen by Trainer, " if runtime["source"] == "snapshot" else ""
+    where = f"from file {runtime['file']}" if runtime["file"] else "from the cluster"
+    return f"{runtime['kind']}/{runtime['name']} ({frozen}{where})"
 
 
 def _table(changes: Sequence[Explanation], width: int, *, full: bool) -> Iterator[str]:
@@ -175,6 +176,6 @@ def _finding(each: Explanation, file: str) -> str:
 
 
 def _hanging(text: str, width: int, indent: str) -> Iterator[str]:
-    first, *others = terminal.wrap(problems.one_line(text), width - len(indent) - len(_INDENT))
+    first, *others = terminal.fill(problems.one_line(text), width - len(indent) - len(_INDENT))
     yield indent + first
     yield from (indent + _INDENT + line for line in others)

@@ -9,6 +9,6 @@ runtimes, the API server tells.
 from __future__ import annotations
 
 from muster.webhook.cli.schemas.schema_shapes import known_as
-from muster.webhook.cli.schemas.schema_validation import check
+from muster.webhook.cli.schemas.schema_validation import check, corrected
 
-__all__ = ["check", "known_as"]
+__all__ = ["check", "corrected", "known_as"]

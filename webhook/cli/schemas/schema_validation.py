@@ -12,8 +12,9 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-from muster.strategies.documents import decoding, paths, trainjobs
+from muster.strategies.documents import decoding, meanings, paths, trainjobs
 from muster.strategies.documents.findings import Finding, error
 from muster.strategies.documents.paths import Path
 from muster.strategies.documents.runtimes import VERSIONS, Version
@@ -22,7 +23,7 @@ from muster.webhook.cli.schemas import schema_shapes
 from muster.webhook.cli.schemas.schema_shapes import Kind, Limits, Shape
 from muster.webhook.cluster.readers import Document
 
-__all__ = ["RULE", "check", "told"]
+__all__ = ["RULE", "check", "corrected", "told"]
 
 
 _MOST = 50  # findings of one object
@@ -52,6 +53,33 @@ def check(document: Document, kind: Kind) -> list[Finding]:
     return schema_shapes.misnamed(document, kind) + [_finding(document, fault) for fault in search.faults[:_MOST]]
 
 
+def corrected(document: Document, kind: Kind) -> Document | None:
+    """Return a document as it was evidently meant, None where it is as it should be or not all of it is evident.
+
+    Values of a wrong type become what they mean, and members that stand a level too high or too low move.
+    """
+    search = _Search(document, kind)
+    search.walk(kind.shape, document, ())
+    shapes = sum(rule == "core/shape" for _, _, rule in search.faults)
+    if not search.edits or shapes > sum(new == old for old, new, _ in search.edits):
+        return None
+    for old, new, value in search.edits:
+        if new != old:
+            document = _put(document, old, paths.ABSENT)
+        document = _put(document, new, value)
+    return document
+
+
+def _put(node: Any, path: Path, value: object) -> Any:
+    """Return a copy with a value at `path`, or without what is there; objects around it that are missing are made."""
+    first, *rest = path
+    inner = _put(paths.lookup(node, (first,)), tuple(rest), value) if rest else value
+    if isinstance(first, int):
+        return [inner if place == first else each for place, each in enumerate(node)]
+    kept = {name: each for name, each in decoding.mapping(node).items() if name != first}
+    return kept if inner is paths.ABSENT else {**kept, first: inner}
+
+
 def _is_named(document: Document) -> bool:
     metadata = decoding.member(document, "metadata")
     return bool(metadata.get("name") or metadata.get("generateName"))
@@ -74,6 +102,7 @@ class _Search:
 
     def __init__(self, document: Document, kind: Kind, *, brief: bool = False) -> None:
         self.faults: list[_Fault] = []
+        self.edits: list[tuple[Path, Path, object]] = []  # where a value is, where it is meant to be, and what it means
         self._document, self._kind = document, kind
         self._guesses = 0
         self._brief = brief  # it is only asked whether there is a fault
@@ -101,14 +130,20 @@ class _Search:
             cure = "remove it for a process for each GPU, or write a number"
             self._add(path, f"{known}, so {self._kind.trainer} refuses the job; {cure}", RULE)
         else:
-            self._add(path, _misfit(shape, value), "core/shape")
+            member = path[-1] if path else ""
+            self._add(path, _misfit(shape, value, member), "core/shape")
+            meant = next(
+                (found for each in shape.types if (found := meanings.meant(value, each, member)) is not None), None
+            )
+            if meant is not None:
+                self.edits.append((path, path, meant))
 
     def _unknown(self, name: str, known: Mapping[str, Shape], path: Path) -> None:
         foreign = None if self._brief else told(self._document, path, self._kind, self._fits)
         if foreign is not None:
             self._add(path, foreign, RULE)
         else:
-            self._add(path, f"is not a known field{self._hint(name, known)}", "core/unknown-field")
+            self._add(path, f"is not a known field{self._hint(name, known, path)}", "core/unknown-field")
 
     def _fits(self, kind: Kind) -> bool:
         """Whether the object is as another version wants it."""
@@ -143,18 +178,75 @@ class _Search:
                 message = "repeats an earlier entry, and the API server takes each once; remove one"
                 self._add((*path, index), message, "core/duplicate-entry")
 
-    def _hint(self, name: str, known: Mapping[str, Shape]) -> str:
-        """Return what may have been meant: a similar name, the same name a level lower, or what there is."""
+    def _hint(self, name: str, known: Mapping[str, Shape], path: Path) -> str:
+        """Return what may have been meant: a similar name, the same name at another level, or what there is."""
         self._guesses += 1
         if self._guesses > _GUESSES or not known:
             return "; remove it"
         near = _nearest(name, known)
         if near:
             return f"; did you mean {near}?"
+        return self._elsewhere(name, known, path) or (
+            f"; known are {', '.join(known)}" if len(known) <= _LISTED else "; remove it"
+        )
+
+    def _elsewhere(self, name: str, known: Mapping[str, Shape], path: Path) -> str:
+        """Return where a member belongs, "" where nothing says that."""
         below = [each for each, shape in known.items() if shape.properties and name in shape.properties]
         if below:
+            if len(below) == 1:
+                self._move(path, (*path[:-1], below[0], name))
             return f"; {name} is a field of {' and of '.join(below)}"
-        return f"; known are {', '.join(known)}" if len(known) <= _LISTED else "; remove it"
+        above = self._above(name, path)
+        if above:
+            self._move(path, (*above, name))
+            return f"; {name} is a field of {above[-1]}, and not of {path[-2]}: write it there"
+        maps = [each for each, shape in known.items() if shape.members is not None]
+        if maps and _QUALIFIED.search(name):
+            if "limits" in maps:  # Kubernetes takes them for the requests, too
+                self._move(path, (*path[:-1], "limits", name))
+            return f"; write it below {' or '.join(maps)}"
+        if path[:-1] in (("spec",), ("spec", "trainer")) and name in _of_pods():
+            cure = f"which spec.{self._kind.trainer.patches} changes"
+            return (
+                f"; it is a field of pods or containers, {cure}; `muster init trl-sft --volume CLAIM` writes an example"
+            )
+        return ""
+
+    def _above(self, name: str, path: Path) -> Path:
+        """Return the nearest object around a member's own that has a field of this name; () for none."""
+        value = paths.lookup(self._document, path)
+        for end in range(len(path) - 2, 0, -1):
+            around = _at(self._kind.shape, path[:end])
+            inner = (around.properties or {}).get(name) if around else None
+            if inner is not None and type(value) in inner.types:
+                return path[:end]
+        return ()
+
+    def _move(self, path: Path, place: Path) -> None:
+        """Note where a member belongs, unless something stands there."""
+        if paths.lookup(self._document, place) is paths.ABSENT:
+            self.edits.append((path, place, paths.lookup(self._document, path)))
+
+
+def _at(shape: Shape | None, path: Path) -> Shape | None:
+    for part in path:
+        if shape is not None:
+            shape = shape.items if isinstance(part, int) else (shape.properties or {}).get(part, shape.members)
+    return shape
+
+
+@functools.cache
+def _of_pods() -> frozenset[str]:
+    """Return the members of pods and of their containers."""
+    parts = ("spec", "replicatedJobs", 0, "template", "spec", "template", "spec")
+    jobset = schema_shapes.kinds()["JobSet"].shape
+    shapes = (_at(jobset, parts), _at(jobset, (*parts, "containers", 0)))
+    return frozenset(name for each in shapes if each for name in each.properties or {})
+
+
+_QUALIFIED = re.compile(r"/|^(cpu|memory|ephemeral-storage)$")
+"""Names that labels, annotations and quantities have, and members have not."""
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
@@ -183,10 +275,10 @@ def _identity(entry: object, keys: Mapping[str, object]) -> str | tuple[object, 
     return None if any(isinstance(each, (dict, list)) for each in found) else found
 
 
-def _misfit(shape: Shape, value: object) -> str:
+def _misfit(shape: Shape, value: object, member: object) -> str:
     """Return the message for a value of the wrong type."""
-    is_word = str in shape.types and isinstance(value, (bool, int, float))
-    return f"must be {_called(shape)}{'; quote it' if is_word else ''}"
+    cures = (meanings.shown(value, each, member) for each in shape.types)
+    return f"must be {_called(shape)}{next(filter(None, cures), '')}"
 
 
 def _called(shape: Shape) -> str:
