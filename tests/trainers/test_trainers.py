@@ -396,7 +396,7 @@ def test_the_page_about_trainers_shows_code_that_runs(heading):
     if "document" in namespace:
         assert namespace["document"]["kind"] == "TrainJob"
     else:
-        assert namespace["AxolotlTrainer"](config="a.yml").to_args()[0] == "a.yml"
+        assert namespace["AxolotlConfig"](config="a.yml").to_args()[0] == "a.yml"
 
 
 def test_without_a_runtime_nothing_is_said_of_a_model_that_the_runtime_chooses():
