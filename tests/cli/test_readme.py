@@ -38,11 +38,11 @@ OMITTED = {
 
 GPU = {"resources": {"limits": {"nvidia.com/gpu": 1}}}
 OLD = migrated.pytorch(3, None, GPU, GPU, name="mnist")
-"""The PyTorchJob that the README migrates."""
+"""The PyTorchJob that docs/check.md migrates."""
 
 
-def blocks(*languages):
-    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", pages.read(README), re.MULTILINE | re.DOTALL):
+def blocks(*languages, page=README):
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", pages.read(page), re.MULTILINE | re.DOTALL):
         if language in languages:
             yield block
 
@@ -103,8 +103,8 @@ def test_a_command_of_the_readme_runs_and_finds_nothing_wrong(shell, line):
     assert (done.returncode, done.stdout + done.stderr != "") == (0, True), done.stderr
 
 
-def test_the_migration_that_the_readme_shows_is_the_one_that_is_made(shell):
-    (shown,) = (block for block in blocks("console") if block.startswith("$ muster migrate"))
+def test_the_migration_that_the_page_shows_is_the_one_that_is_made(shell):
+    (shown,) = (block for block in blocks("console", page="docs/check.md") if block.startswith("$ muster migrate"))
     command, _, output = shown.partition("\n")
     assert shell(command.removeprefix("$ ")).stdout == output
 
