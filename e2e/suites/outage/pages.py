@@ -1,4 +1,4 @@
-"""The emergency in docs/upgrade.md, read and carried out: its blocks of commands, as typed by somebody with kubectl and a shell."""
+"""The emergency in docs/upgrade.md, read and carried out: its commands, as a person with kubectl types them."""
 
 from __future__ import annotations
 
