@@ -1,12 +1,9 @@
-"""docs/operate.md names every check, need and option that there is, and no other."""
+"""docs/operate.md names every check and need that there is, and no other; options are in the generated reference."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from muster.webhook.cli import commandline
 from muster.webhook.cli.commands import doctor
 from muster.webhook.doctor import examination
 from muster.webhook.doctor.live_installation import Options
@@ -18,12 +15,6 @@ ROWS = {name.strip("`"): needs for name, _, needs in pages.rows(pages.section(PA
 
 def test_every_check_is_described_in_order():
     assert list(ROWS) == ["api-server", *(check.name for check in examination.CHECKS)]
-
-
-def test_every_option_is_described():
-    actions = commandline.parser().parse_args(["doctor"])
-    options = {f"--{name.replace('_', '-')}" for name in vars(actions)} - {"--command", "--version"}
-    assert set(re.findall(r"--[a-z][a-z-]+", pages.section(PAGE, "muster doctor"))) == options
 
 
 @pytest.mark.parametrize("check", examination.CHECKS, ids=lambda check: check.name)
