@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import math
 import re
 import tomllib
@@ -22,10 +24,12 @@ from muster.webhook.pages import gates
 from muster.webhook.pages.page_server import HEALTH
 from tests.manifests import files, policies, rules
 from tests.packaging import others, renders
-from tests.packaging.choices import CHOICES, GATEWAY, ISSUER, PAGE
+from tests.packaging.choices import CHOICES, GATEWAY, ISSUER, ON, PAGE
 
 POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "ClusterTrainingRuntime", *POLICIES, *renders.WEBHOOKS)
+DIGEST = f"sha256:{'b' * 64}"
+TORCH = "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime"
 TLS_FILES = ("tls.crt", "tls.key", "ca.crt")
 
 each_choice = pytest.mark.parametrize("values", list(CHOICES.values()), ids=list(CHOICES))
@@ -349,6 +353,47 @@ def test_another_image_is_for_the_training_container_alone(helm):
                 assert after == {**before, "image": expected}
             else:
                 assert after == before
+
+
+@pytest.mark.parametrize(
+    ("part", "images"),
+    [
+        ({"registry": "r.example:5000"}, ("r.example:5000/muster-dev/{}:0.1.0", f"r.example:5000/{TORCH}")),
+        ({"tag": "7"}, ("ghcr.io/muster-dev/{}:7", "pytorch/pytorch:7")),
+        ({"digest": DIGEST}, (f"ghcr.io/muster-dev/{{}}:0.1.0@{DIGEST}", f"{TORCH}@{DIGEST}")),
+    ],
+    ids=["registry", "tag", "digest"],
+)
+def test_one_part_of_the_image_of_a_runtime_is_replaced_alone(helm, part, images):
+    switched = {"enabled": True, "image": part}
+    documents = helm.template({"runtimes": {"trlDistributed": {**switched, "grpo": ON}, "torchDistributed": switched}})
+    found = {
+        (name, each["name"]): each["image"]
+        for name in ("trl-distributed", "trl-grpo", "torch-distributed")
+        for each in containers(renders.one(documents, "ClusterTrainingRuntime", name))
+    }
+    trl, torch = images
+    assert found == {
+        ("trl-distributed", "node"): trl.format("trl"),
+        ("trl-grpo", "node"): trl.format("rl"),
+        ("trl-grpo", "sampler"): trl.format("rl"),
+        ("torch-distributed", "node"): torch,
+    }
+
+
+def test_one_part_of_the_images_beside_a_gateway_is_replaced_alone(helm):
+    values = copy.deepcopy(CHOICES["gateways whose engines take turns"])
+    values["gateway"]["devices"]["image"] = {"registry": "agents.example"}
+    values["gateway"]["engines"]["samplerImage"] = {"tag": "0.1.0-vllm"}
+    own = gateway(documents := helm.template(values, namespace="elsewhere"))
+    (container,) = renders.one(own, "Deployment")["spec"]["template"]["spec"]["containers"]
+    repository = container["image"].partition("/")[2]
+    (agent,) = renders.one(agents(documents), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert agent["image"] == f"agents.example/{repository}"
+    (engine,) = (each.partition("=")[2] for each in container["args"] if each.startswith("--image="))
+    sampler = f"{engine.rpartition(':')[0]}:0.1.0-vllm"
+    assert f"--sampler-image={sampler}" in container["args"]
+    assert f"['{engine}', '{sampler}']" in json.dumps(renders.one(own, "ValidatingAdmissionPolicy"))
 
 
 def containers(runtime):

@@ -67,7 +67,7 @@ class Config(sections.Model):
         server: the listener.
         tls: the certificate; see docs/operate.md.
         cluster: where Muster reads the objects that govern a job.
-        checks: what the API server is asked; see docs/operate.md.
+        checks: what the API server is asked; see docs/install.md.
         audit: where records of decisions go; see docs/audit.md.
         controllers: who writes claims and seats; see docs/sharing.md.
         trainings: who keeps what the guard reports; see docs/guard.md.

@@ -1,4 +1,4 @@
-"""docs/upgrade.md, read and carried out: its blocks of commands, as typed by somebody with kubectl and a shell."""
+"""The emergency in docs/upgrade.md, read and carried out: its commands, as a person with kubectl types them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,25 @@ from pathlib import Path
 from e2e.cluster.places import REPOSITORY
 from e2e.suites.support.kubectls import Kubectl
 
-__all__ = ["Page", "blocks"]
+__all__ = ["Page", "blocks", "emergency"]
 
 _PAGE = REPOSITORY / "docs" / "upgrade.md"
+_EMERGENCY = re.compile(r"^## Emergency: [^\n]+\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r"^##+ ([^\n]+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def emergency() -> str:
+    """Return the part of the page about the emergency; the rest is about upgrades of a healthy Muster."""
+    found = _EMERGENCY.search(_PAGE.read_text(encoding="utf-8"))
+    assert found, f"{_PAGE} has no section about the emergency"
+    return found[1]
+
+
 def blocks() -> dict[str, str]:
     """Return the block of commands of each section that has one, by the section's heading."""
-    # A comment in a block would begin like a heading; the page's blocks have none.
-    sections = _SECTION.findall(_PAGE.read_text(encoding="utf-8"))
+    # A comment in a block would begin like a heading; these blocks have none.
+    sections = _SECTION.findall(emergency())
     found = {heading: _BLOCK.findall(text) for heading, text in sections}
     assert all(len(each) <= 1 for each in found.values()), "a section has two blocks; give each a heading"
     return {heading: each[0] for heading, each in found.items() if each}

@@ -26,6 +26,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $name }}:{{ .image.tag | default .version }}{{ with .image.digest }}@{{ . }}{{ end -}}
 {{- end }}
 
+{{/*
+The image `over` with the parts that the map `image` gives. A repository is another image, so nothing of `over` is kept with it; a tag
+or a digest replaces the digest.
+*/}}
+{{- define "muster.imageOver" -}}
+{{- if .image.repository -}}
+{{- include "muster.image" . -}}
+{{- else -}}
+{{- $digest := regexFind "@.*$" .over -}}
+{{- $name := trimSuffix $digest .over -}}
+{{- $registry := regexFind "^([^/]*[.:][^/]*|localhost)/" $name -}}
+{{- $repository := trimPrefix $registry $name | regexFind "^[^:]+" -}}
+{{- $tag := trimPrefix (printf "%s%s:" $registry $repository) $name -}}
+{{- with .image.registry }}{{ $registry = printf "%s/" . }}{{ end -}}
+{{- if or .image.tag .image.digest }}{{ $digest = "" }}{{ end -}}
+{{- with .image.digest }}{{ $digest = printf "@%s" . }}{{ end -}}
+{{- printf "%s%s:%s%s" $registry $repository (.image.tag | default $tag) $digest -}}
+{{- end -}}
+{{- end }}
+
 {{/* The Secret with tls.crt, tls.key and ca.crt, for the modes in which the pods mount one. */}}
 {{- define "muster.tlsSecret" -}}
 {{- if eq .Values.tls.mode "files" -}}{{ .Values.tls.files.secretName }}{{- else -}}muster-tls{{- end -}}
