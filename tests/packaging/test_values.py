@@ -294,7 +294,7 @@ def held(documents, kind="Role"):
 
 def test_where_namespaces_are_named_their_jobs_alone_are_sent_to_muster(helm):
     entries = [entry for each in helm.template(SOME) if each["kind"] in renders.WEBHOOKS for entry in each["webhooks"]]
-    assert len(entries) == 7
+    assert len(entries) == 8
     for entry in entries:
         out, named = entry["namespaceSelector"]["matchExpressions"]
         assert (out["operator"], named["operator"], named["values"]) == ("NotIn", "In", ["team-a", "team-b"])
@@ -379,6 +379,19 @@ def test_one_part_of_the_image_of_a_runtime_is_replaced_alone(helm, part, images
         ("trl-grpo", "sampler"): trl.format("rl"),
         ("torch-distributed", "node"): torch,
     }
+
+
+def test_one_registry_is_for_all_images_of_muster_and_for_no_other(helm):
+    values = copy.deepcopy(CHOICES["gateways whose engines take turns"])
+    for image in (values["gateway"].get("image", {}), values["gateway"]["engines"].get("image", {})):
+        image.pop("registry", None)
+    values["image"] = {"registry": "registry.example/team"}
+    values["runtimes"] = {"trlDistributed": {"enabled": True, "grpo": ON}, "torchDistributed": ON}
+    text = json.dumps(helm.template(values, namespace="elsewhere"))
+    named = set(re.findall(r"[\w./:-]*muster-dev/[a-z]+:[\w.-]+", text))
+    assert {each.rpartition("/")[2].partition(":")[0] for each in named} >= {"webhook", "trl", "rl"}
+    assert {each.rpartition("muster-dev/")[0] for each in named} == {"registry.example/team/"}
+    assert f'"{TORCH}"' in text
 
 
 def test_one_part_of_the_images_beside_a_gateway_is_replaced_alone(helm):

@@ -44,7 +44,7 @@ FAULTS = [
     (muster.TRLTrainer, {"resource_claims": "x"}, "resource_claims: must be a list, and not 'x' (core/shape)"),
     (muster.TRLTrainer, {"use_cpu": "True"}, "use_cpu: must be True or False, and not 'True'; write True"),
     (muster.TRLTrainer, {"learning_rate": "1e-5"}, "learning_rate: must be a number, and not '1e-5'; write 1e-05"),
-    (muster.TRLTrainer, {"model": None}, "model: must be a string, and not None"),
+    (muster.TRLTrainer, {"model": 7}, "model: must be a string, and not 7"),
     (
         muster.TRLTrainer,
         {"lora": muster.LoRA(target_modules="q_proj, v_proj")},

@@ -19,10 +19,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* registry/repository:tag@digest of a map with these keys; parts that are empty are left out. */}}
+{{/* registry/repository:tag@digest of a map with these keys; parts that are empty are left out, and `registry` stands for an empty one. */}}
 {{- define "muster.image" -}}
 {{- $name := .image.repository -}}
-{{- with .image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
+{{- with .image.registry | default .registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
 {{- $name }}:{{ .image.tag | default .version }}{{ with .image.digest }}@{{ . }}{{ end -}}
 {{- end }}
 
