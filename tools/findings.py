@@ -1,4 +1,4 @@
-"""`python -m tools.findings`: the page docs/reference/findings.md, made from the texts of which `muster rule` is made too."""
+"""`python -m tools.findings`: the page docs/reference/findings.md, from the texts that `muster rule` prints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The catalogue of rules: what each rule id of a finding or a change means, why, and where it comes from.
 
 The text of a rule lies beside the code that reports it, in the file `rules.toml` of its room, one entry for each rule.
-It is read only where somebody asks for it (`muster rule`, the page docs/reference/findings.md, tests), never for a decision. An
+It is read only where somebody asks for it (`muster rule`, docs/reference/findings.md, tests), never for a decision. An
 entry whose id holds words in braces stands for a family: `{framework}/standalone` with `framework = ["torch", "trl"]`.
 """
 

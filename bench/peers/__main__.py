@@ -1,8 +1,8 @@
 """`python -m bench.peers`: builds the peers, measures them in a cluster of its own, and says what they cost.
 
 There are three parts: admissions through the API server, command lines that judge files, and how Muster's own cost
-grows. A run of all peers in at least seven rounds writes its tables and plots into docs/internals/performance.md; a smaller one
-prints them. The raw figures are in build/peers/.
+grows. A run of all peers in at least seven rounds writes its tables and plots into docs/internals/performance.md; a
+smaller one prints them. The raw figures are in build/peers/.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ SUBDOMAIN = _matching(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", 253, "a DNS subdomain")
 QUANTITY = _matching(r"\d+(\.\d+)?(m|k|[KMGT]i?)?", 30, "a quantity")
 URI = _matching(r"[A-Za-z][A-Za-z0-9+.-]*://.+", 2048, "a URI with a scheme")
 IMAGE = _matching(
-    r"[a-z0-9.-]+\.[a-z]+(/[a-z0-9._-]+)+:[\w.-]+|[a-z0-9]+/[a-z0-9]+:[\w.-]+", 500, "an image with a tag"
+    r"[a-z0-9.-]+\.[a-z]+(:\d+)?(/[a-z0-9._-]+)+:[\w.-]+|[a-z0-9]+/[a-z0-9]+:[\w.-]+", 500, "an image with a tag"
 )
 LABELS = {"*": _matching(r"([A-Za-z0-9]([\w.-]*[A-Za-z0-9])?)?", 63, "a label value")}
 

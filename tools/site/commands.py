@@ -16,7 +16,7 @@ _INTRODUCTION = """\
 # Commands and options
 
 Every command of `muster`, as `muster COMMAND --help` lists them. The rules that all commands share, exit codes and
-output for programs, is in [the command line](../check.md). Each command also knows `-h`, `--help`, `-v` and `--version`;
+output for programs are in [check](../check.md). Each command also knows `-h`, `--help`, `-v` and `--version`;
 those of `muster sessions`, which an extra of the package brings ([sessions](../sessions.md)), know the first two.
 
 This page is written by `make reference` from the parsers (`webhook/cli/commandline.json`, `sessions/cli`).

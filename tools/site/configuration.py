@@ -28,7 +28,7 @@ _INTRODUCTION = """\
 # Every key of the configuration file
 
 `muster serve --config FILE` reads one YAML file. How it is read, the modes, and what takes effect without a restart are
-in [configuration](../operate.md#configuration). Every key is optional unless it is marked as required; an unknown key or a
+in [operate](../operate.md#configuration). Every key is optional unless it is marked as required; an unknown key or a
 value that is not allowed is an error that names its path. Times are in seconds and sizes in bytes.
 
 This page is written by `make reference` from the models of `webhook/configs`.
