@@ -1,8 +1,8 @@
 """The grammar of a shell's text: statements and compound commands, as bash reads them.
 
-The parser is written here because a user's text must not be able to hurt the webhook (docs/internals/decisions/0019). It
-looks at each character once (once more for each level of backticks), nests up to a bound, and refuses what it does not
-know: extended globs, `coproc` and `select`. Tests compare it with bash itself.
+The parser is written here because a user's text must not be able to hurt the webhook (docs/internals/decisions/0019).
+It looks at each character once (once more for each level of backticks), nests up to a bound, and refuses what it does
+not know: extended globs, `coproc` and `select`. Tests compare it with bash itself.
 """
 
 from __future__ import annotations

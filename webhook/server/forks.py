@@ -1,8 +1,8 @@
 """Forks: work in a process of its own, which ends with the work or is killed when nobody waits for it any more.
 
 A child of fork() has the caches, the policy and the plugins as they are, so nothing is sent to it, and it takes 6 MiB,
-where a process that is kept for such work takes 51 (docs/internals/decisions/0053). It closes the sockets of the parent,
-which would stay open as long as it lives.
+where a process that is kept for such work takes 51 (docs/internals/decisions/0053). It closes the sockets of the
+parent, which would stay open as long as it lives.
 """
 
 from __future__ import annotations
