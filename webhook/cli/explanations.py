@@ -2,8 +2,8 @@
 
 It says what a job will really run, as Muster read it, and how many ranks that makes. It ends with one sentence, so that
 nobody takes silence for consent. *right*: nothing that Muster judges is open; what Kubernetes validates is left to the
-API server (docs/internals/decisions/0048). *open*: Muster cannot see something that decides whether the job is right, or
-does not check it, and the sentence says what that means. *mend*: there are errors to mend or warnings to read.
+API server (docs/internals/decisions/0048). *open*: Muster cannot see something that decides whether the job is right,
+or does not check it, and the sentence says what that means. *mend*: there are errors to mend or warnings to read.
 """
 
 from __future__ import annotations
