@@ -131,11 +131,11 @@ docs: $(VENV)/.dev ## the documentation as a site, in build/site/index.html
 
 VERSION := $(shell sed -n "s/^appVersion: //p" manifests/chart/Chart.yaml)
 REGISTRY ?= ghcr.io
-IMAGES := webhook trl rl gateway engine
+PUBLISHED := webhook trl rl gateway engine
 images: ## the images that the chart names: make images REGISTRY=registry.example NAMES="webhook trl" PUSH=1
 	@builder=$$(command -v docker || command -v podman || command -v buildah) \
 		|| { echo "muster: docker, podman or buildah builds images; install one of them" >&2; exit 1; }; \
-	for name in $(or $(NAMES),$(IMAGES)); do \
+	for name in $(or $(NAMES),$(PUBLISHED)); do \
 		image=$(REGISTRY)/muster-dev/$$name:$(VERSION); \
 		"$$builder" build -f images/$$name/Dockerfile -t $$image . || exit 1; \
 		if [ -n "$(PUSH)" ]; then "$$builder" push $$image || exit 1; fi; \

@@ -49,7 +49,8 @@ def check_roles(job: Job, nodes: Nodes) -> list[Finding]:
         nodes: returns the cluster's nodes of a role.
     """
     found: list[Finding] = []
-    profiles = {each.template.path: job.supply.profiles.get(each.profile or "") for each in requests.list_requests(job)}
+    asked = requests.list_requests(job) if job.roles else ()
+    profiles = {each.template.path: job.supply.profiles.get(each.profile or "") for each in asked}
     for template in list_templates(job):
         profile = profiles.get(template.path)
         for each in _template(job, template, profile.memory if profile else None, nodes):

@@ -34,6 +34,7 @@ _OTHERS = {
     "strategies/frameworks/vllm/model_shapes.py: re.compile(table[kind], re.IGNORECASE)": "models of ours",
     "audit/scanner.py: re.compile('|'.join((f'(?:{each})' for each in": "configured",
     "audit/scanner.py: re.compile(each)": "configured",
+    "strategies/trainer/optimization_trials.py: re.search(f'{PREFIX}{re.escape(name)}b', text)": "a name",
     "webhook/cli/migrations/pod_templates.py: pattern": "names of variables that operators set",
     "webhook/cli/migrations/trainjob_writing.py: pattern": "the name of a job, and of its roles",
     "webhook/cli/schemas/schema_shapes.py: re.compile(re.sub('$$', 'Z', described.pattern": "of CRDs, see below",

@@ -187,8 +187,8 @@ def trainer(text: str) -> Version:
 
 def _claim(text: str) -> str:
     """Return the name of a PersistentVolumeClaim, a DNS subdomain (Kubernetes docs, Persistent Volumes)."""
-    label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-    if len(text) > 253 or not re.fullmatch(rf"{label}(\.{label})*", text):
+    labels = (re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", each) for each in text.split("."))
+    if len(text) > 253 or not all(labels):
         form = "use lower-case letters, digits, dashes and dots, at most 253, and a letter or a digit around each dot"
         raise argparse.ArgumentTypeError(f"{text[:100]!r} is not a valid name of a claim; {form}")
     return text
