@@ -67,7 +67,10 @@ def test_warn_patches_nothing_and_says_what_it_would_change_and_refuse():
     assert not any("applied" in warning for warning in response["warnings"])
     refused = validated(Mode.WARN)
     assert refused["allowed"] is True
-    assert any("numProcPerNode: 0: must be at least 1" in warning for warning in refused["warnings"])
+    assert any(
+        warning.startswith("Muster would refuse: ") and "numProcPerNode: 0: must be at least 1" in warning
+        for warning in refused["warnings"]
+    )
 
 
 def test_audit_patches_nothing_says_nothing_and_records_all():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
+import shutil
+import subprocess
 
 import pytest
 
@@ -42,6 +44,15 @@ def test_targets_of_make_exist():
     named = [(page, target) for page in pages.NAMES for target in re.findall(MAKE, pages.read(page))]
     named += [(page, words[0]) for page in pages.NAMES for words in pages.commands(page, ["make"])]
     assert [each for each in named if each[1] not in TARGETS] == []
+
+
+@pytest.mark.parametrize(("words", "images"), [([], None), (["IMAGES=trl"], "--images trl")])
+def test_a_cluster_has_the_images_that_are_asked_for_and_no_other(words, images):
+    made = subprocess.run(
+        [str(shutil.which("make")), "-n", "cluster", *words], cwd=pages.ROOT, capture_output=True, text=True, check=True
+    )
+    assert (images or "--tier") in made.stdout
+    assert ("--images" in made.stdout) == bool(images)
 
 
 def test_suites_are_started_as_their_runner_wants_it():

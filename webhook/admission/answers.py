@@ -87,13 +87,17 @@ def _warnings(decision: Decision) -> list[str]:
         if found.severity is Severity.WARNING or (decision.mode is Mode.WARN and found.severity is Severity.ERROR)
         if decision.verdict != "unchanged" or found.rule != "core/shape"
     ]
-    lines, hidden = [str(found) for found in shown], sum(found.stands_for - 1 for found in shown)
+    lines, hidden = [_shown(found) for found in shown], sum(found.stands_for - 1 for found in shown)
     if decision.mode is Mode.WARN:
         would = [_would(change) for change in decision.changes if change.rule != restores.APPLIED_RULE]
         lines += map(scanner.text, would)
     if decision.verdict == "error":
         lines.append(f"Muster let this pass without enforcing anything: {decision.message}")
     return _limited(lines, hidden)
+
+
+def _shown(found: Finding) -> str:
+    return f"Muster would refuse: {found}" if found.severity is Severity.ERROR else str(found)
 
 
 def _would(change: Change) -> str:
