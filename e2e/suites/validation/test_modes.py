@@ -68,7 +68,7 @@ def test_warn_says_what_would_be_changed_and_denied(space):
     space.mode("warn")
     warnings = space.apply(jobs.wrong()).expect().warnings
     for field, words in jobs.MISTAKES.items():
-        assert any(each.startswith(f"{field}: ") and words in each for each in warnings), warnings
+        assert any(each.startswith(f"Muster would refuse: {field}: ") and words in each for each in warnings), warnings
     warnings = space.apply(jobs.sft()).expect().warnings
     assert any(each.startswith("Muster would replace spec.trainer.command: ") for each in warnings), warnings
 
