@@ -22,6 +22,7 @@ _HELD = "UPDATE checkpoints SET path = path WHERE path = ? RETURNING folder"
 _INSERT = (
     "INSERT INTO samplers (id, session, base, path, folder, created) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
+_JOIN = "UPDATE samplers SET clones = clones + 1 WHERE id = ? RETURNING clones"
 _TOKEN = 256  # bytes for each token of a prompt, with as many targets as people score
 
 
@@ -79,8 +80,13 @@ async def join_sampling_session(request: web.Request) -> web.Response:
     """Give a clone of a client a number of its own."""
     sampler = await own_sampler(request, str((await members(request)).get("sampling_session_id")))
     journal = request.app[MANAGER].context.journal
-    row = await journal.row("UPDATE samplers SET clones = clones + 1 WHERE id = ? RETURNING clones", sampler["id"])
-    return json({"type": "join_sampling_session", "client_counter": row["clones"] if row else 1})
+    return json({"type": "join_sampling_session", "client_counter": await journal.run(_joined, sampler["id"])})
+
+
+def _joined(connection: Connection, sampler: str) -> int:
+    """Count a clone of a sampling session, and return its number; 1 where the session is gone meanwhile."""
+    row = connection.execute(_JOIN, (sampler,)).fetchone()
+    return int(row["clones"]) if row else 1
 
 
 @routes.get("/api/v1/samplers/{id}")
