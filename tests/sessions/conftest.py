@@ -37,6 +37,9 @@ def pytest_configure(config):
         return
     config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
     config.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
+    # The client of an earlier test waits with jitter in a thread of its own, while Hypothesis watches the generator.
+    drawn = "ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning"
+    config.addinivalue_line("filterwarnings", drawn)
     # Those lines are for tests; pytest collects once more after the last one.
     warnings.simplefilter("ignore", pytest.PytestUnraisableExceptionWarning)
     warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
