@@ -67,7 +67,7 @@ def test_a_warning_of_muster_is_a_warning_in_python(answered):
 def test_a_refusal_says_what_muster_found(answered):
     refused = answered["refused"]
     assert "did you mean --seed?" in refused["ours"]
-    assert refused["causes"].startswith("spec.trainer.args[3]: ")
+    assert refused["causes"].startswith("spec.trainer.args[4]: ")
     assert refused["causes"].endswith("(muster trl/unknown-flag)")
     assert refused["sdk"].startswith("Failed to create TrainJob: ")
     assert "did you mean --seed?" in refused["cause"]
