@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from e2e.cluster import upstream
 from e2e.suites.support import musters, waits
 from e2e.suites.support.kubectls import Kubectl
 from muster.webhook import installer
@@ -50,6 +51,8 @@ def configured(kubectl: Kubectl, changes: Mapping[str, Any]) -> Iterator[None]:
         yield
     finally:
         _installed(kubectl, before)
+        # `muster install` takes away the rights of controllers that the configuration has off; the suites start them.
+        kubectl.apply(*upstream.writers(), server_side=True).expect()
 
 
 def _installed(kubectl: Kubectl, config: str) -> None:
