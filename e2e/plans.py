@@ -31,7 +31,6 @@ TOGETHER = ("pods", "lifecycle", "validation", "differential", "migrations")
 """Suites whose tests run side by side."""
 ALONE = (
     "training",
-    "guard",
     "claims",
     "sessions",
     "upgrade",
@@ -39,6 +38,7 @@ ALONE = (
     "outage",
     "scale",
     "certificates",
+    "guard",
     "reports",
     "rights",
     "sdk",

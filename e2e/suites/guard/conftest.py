@@ -17,7 +17,7 @@ _CONFIG = {"guard": {"inject": "open", "image": platforms.IMAGE}, "trainings": {
 _FAKE = "kwok.x-k8s.io/node"
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)  # the suites after this one have their own platform
 def platform(kubectl: Kubectl) -> Iterator[None]:
     """Switches the guard on for all jobs that documents leave open, and Trainer's statuses."""
     nodeimages.need(kubectl, {jobs.IMAGES["pip"]})
