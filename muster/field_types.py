@@ -23,7 +23,6 @@ EXAMPLE = "example"
 _LONGEST = 120
 _RULE = "core/shape"
 _CALLED = {str: "a string", int: "an integer", float: "a number", bool: "True or False", type(None): "None"}
-_EXACT = (str, int, float, bool)
 
 
 def misfits(owner: Any, around: str = "") -> Iterator[Finding]:  # Any: a dataclass of any author

@@ -20,13 +20,13 @@ from e2e.cluster.places import Places
 from e2e.suites.support import waits
 from e2e.suites.support.kubectls import Kubectl
 
-__all__ = ["FLAVOR", "MULTIKUEUE", "NAMESPACE", "admission", "queue", "start", "workload"]
+__all__ = ["MULTIKUEUE", "NAMESPACE", "admission", "queue", "start", "workload"]
 
 NAMESPACE = "kueue-system"
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """The controller that hands a job to another cluster, as `spec.managedBy` names it."""
-FLAVOR = "any"
 
+_FLAVOR = "any"
 _KUEUE = "sigs.k8s.io/kueue"
 _API = "kueue.x-k8s.io/v1beta2"
 _FRAMEWORKS = ("jobset", "trainjob")
@@ -70,7 +70,7 @@ def start(state: Path, kubectl: Path, binary: Path) -> None:
             each["spec"]["conversion"]["webhook"]["clientConfig"] = {"url": f"https://127.0.0.1:{port}/convert"}
     managers.prepare(places, kubectl, [manager])
     upstream.apply(kubectl, [each for each in documents if each["kind"] == "Secret"], places.kubeconfig)
-    # Kueue makes an authority, and writes it into what names its webhooks, which has to be there before.
+    # Kueue makes an authority and writes it into its webhook configurations, so these exist before Kueue starts.
     managers.webhooks(places, kubectl, [manager])
     managers.start(places, site, kubectl, manager)
     _signed(Kubectl(str(places.kubeconfig), str(kubectl)), folder)
@@ -116,8 +116,8 @@ def _served(document: upstream.Document) -> upstream.Document:
     return {**document, "webhooks": kept}
 
 
-def queue(kubectl: Kubectl, namespace: str, quota: Mapping[str, str | int], *, checks: Sequence[str] = ()) -> str:
-    """Make a LocalQueue `queue` in a namespace, with a ClusterQueue of its own, and return the ClusterQueue's name.
+def queue(kubectl: Kubectl, namespace: str, quota: Mapping[str, str | int], *, checks: Sequence[str] = ()) -> None:
+    """Make a LocalQueue `queue` in a namespace, with a ClusterQueue of the namespace's name.
 
     Args:
         kubectl: kubectl for the cluster.
@@ -126,7 +126,7 @@ def queue(kubectl: Kubectl, namespace: str, quota: Mapping[str, str | int], *, c
         checks: names of AdmissionChecks.
     """
     flavors = [
-        {"name": FLAVOR, "resources": [{"name": name, "nominalQuota": amount} for name, amount in quota.items()]}
+        {"name": _FLAVOR, "resources": [{"name": name, "nominalQuota": amount} for name, amount in quota.items()]}
     ]
     spec: dict[str, Any] = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
@@ -135,7 +135,7 @@ def queue(kubectl: Kubectl, namespace: str, quota: Mapping[str, str | int], *, c
     if checks:
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": each} for each in checks]}
     made = (
-        {"apiVersion": _API, "kind": "ResourceFlavor", "metadata": {"name": FLAVOR}, "spec": {}},
+        {"apiVersion": _API, "kind": "ResourceFlavor", "metadata": {"name": _FLAVOR}, "spec": {}},
         {"apiVersion": _API, "kind": "ClusterQueue", "metadata": {"name": namespace}, "spec": spec},
         {
             "apiVersion": _API,
@@ -146,7 +146,6 @@ def queue(kubectl: Kubectl, namespace: str, quota: Mapping[str, str | int], *, c
     )
     # Kueue's webhooks are registered just before; the API server asks them a moment later.
     waits.until("Kueue to take queues", lambda: kubectl.apply(*made, server_side=True).ok, 60)
-    return namespace
 
 
 def admission(kubectl: Kubectl, name: str, kubeconfig: str) -> None:
